@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors that lmeval raises for what a user can mend.
+
+The text of each is one sentence: what is wrong, where, and what to do about it. The command line prints
+it without a traceback and exits with code 2.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class LmevalError(Exception):
+    """A fault that the user of the library or of the command line can mend."""
+
+
+class UsageError(LmevalError):
+    """A flag, an argument or a combination of them that cannot be carried out."""
+
+
+class TaskError(LmevalError):
+    """A task that cannot be loaded, found or evaluated as it stands."""
+
+
+class TaskFileError(TaskError):
+    """A fault in a task's file.
+
+    Attributes:
+      path: the file.
+      line: the physical line, counted from 1 with comments and blank lines; None when the fault has no line.
+      column: the character in that line, counted from 1; None when the fault has no column.
+      reason: what was found and what was expected.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        reason: str,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        self.line = line
+        self.column = column
+        place = self.path
+        if line is not None:
+            place += f", line {line}"
+        if column is not None:
+            place += f", column {column}"
+        super().__init__(f"{place}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason, self.line, self.column)
+
+
+class InvalidValueError(LmevalError, ValueError):
+    """A value that a contract class refuses; the text names the class's field."""
+
+
+class MetricError(LmevalError):
+    """A metric that is unknown, registered twice, or gave something that is no score."""
+
+
+class ModelError(LmevalError):
+    """A model that cannot be built, or that broke the contract of its answers."""
+
+
+class UnsupportedByModel(ModelError):  # noqa: N818 - the name is part of the contract
+    """Something that this model cannot do; raised before any call is spent."""
+
+
+class TransientModelError(ModelError):
+    """A fault that may pass by itself (rate limit, reset connection), so that asking again makes sense.
+
+    Attributes:
+      retry_after: how many seconds the model asks to wait; None when it does not say.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ResultsError(LmevalError):
+    """A leaderboard or sample file that cannot be read, or must not be overwritten."""
+
+
+class MissingExtraError(LmevalError):
+    """An optional package that a chosen part needs; the text holds the pip line."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(
+            f"{purpose} needs packages that are not installed: pip install 'lmeval[{extra}]'."
+        )
+        self.extra = extra
