@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors that lmeval raises for what a user can mend.
 
-The text of each is one sentence: what is wrong, where, and what to do about it. The command line prints
-it without a traceback and exits with code 2.
+The text of each is one sentence: what is wrong, where, and what to do about it. The command line
+prints it without a traceback and exits with code 2.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class TaskFileError(TaskError):
 
     Attributes:
       path: the file.
-      line: the physical line, counted from 1 with comments and blank lines; None when the fault has no line.
-      column: the character in that line, counted from 1; None when the fault has no column.
+      line: the physical line, counted from 1 with comments and blank lines, or None.
+      column: the character in that line, counted from 1, or None.
       reason: what was found and what was expected.
     """
 
@@ -66,15 +66,15 @@ class ModelError(LmevalError):
     """A model that cannot be built, or that broke the contract of its answers."""
 
 
-class UnsupportedByModel(ModelError):  # noqa: N818 - the name is part of the contract
+class UnsupportedByModel(ModelError):
     """Something that this model cannot do; raised before any call is spent."""
 
 
 class TransientModelError(ModelError):
-    """A fault that may pass by itself (rate limit, reset connection), so that asking again makes sense.
+    """A fault that may pass by itself, such as a rate limit or a reset connection.
 
     Attributes:
-      retry_after: how many seconds the model asks to wait; None when it does not say.
+      retry_after: how many seconds the model asks to wait, or None.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:

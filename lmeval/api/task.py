@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task is, what describes it, and what its evaluation gives.
+
+The field names, their order and their defaults are those of BIG-bench's ``bigbench.api.task``, so
+that code written for it constructs these classes unchanged.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from lmeval.api.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from lmeval.api.model import Model
+
+
+def _refuse(instance: object, field: attrs.Attribute[Any], expected: str, value: object) -> None:
+    owner = type(instance).__name__
+    raise InvalidValueError(
+        f"{owner}.{field.name} must be {expected} (got {value!r}, a {type(value).__name__})."
+    )
+
+
+def _check_text(instance: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str):
+        _refuse(instance, field, "a string", value)
+
+
+def _check_name(instance: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        _refuse(instance, field, "a string that is not blank", value)
+
+
+def _check_keywords(instance: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
+        _refuse(instance, field, "a list of strings", value)
+
+
+def is_finite_number(value: object) -> bool:
+    """Whether `value` is a finite real number (numpy's count, bool does not)."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and math.isfinite(float(value))  # type: ignore[arg-type]
+
+
+def _check_number(instance: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not is_finite_number(value):
+        _refuse(instance, field, "a finite number", value)
+
+
+@attrs.frozen
+class TaskMetadata:
+    """What a task is called, what it is about, and how much it will ask of a model.
+
+    Raises:
+      InvalidValueError: a field is of the wrong type; the text names it.
+    """
+
+    name: str = attrs.field(validator=_check_name)
+    """Short, human-readable name; equal to the name of the task's folder."""
+    description: str = attrs.field(validator=_check_text)
+    """One or two English sentences; also explains any score that the task invents."""
+    keywords: Sequence[str] = attrs.field(validator=_check_keywords)
+    """Keywords from `keywords.md`, each its own string."""
+    max_input_length_per_query: int = attrs.field(validator=_check_number)
+    """The most words that the model has to read for one example."""
+    max_queries: int = attrs.field(validator=_check_number)
+    """The most examples that the model is asked to answer."""
+
+
+@attrs.frozen(kw_only=True)
+class ExampleScore:
+    """One scored answer: what was asked, what came back, and what it was worth."""
+
+    id: str
+    """The example's id, unique within its task (or sub-task)."""
+    score: float
+    """The preferred metric's score of this answer."""
+    prompt: str
+    """Exactly what the model was sent."""
+    prediction: str
+    """What was scored: the model's text after stop strings, regex and answer extraction."""
+    targets: tuple[str, ...]
+    """The answers that count as right."""
+    sample: int = 0
+    """Which of several answers to the same prompt this is, from 0."""
+    raw_prediction: str | None = None
+    """The model's text before any cutting; None when `prediction` is all of it."""
+    error: str | None = None
+    """None, "timeout", or "error: " and a reason; such an answer scores 0 and stays counted."""
+    no_answer: bool = False
+    """True when answer extraction is on and found none: wrong, but reported apart."""
+    finish_reason: str | None = None
+    """Why the model stopped ("stop", "length", ...), where known."""
+    latency_ms: float | None = None
+    """Wall time of the answer in milliseconds; None when unknown."""
+    cluster: str | None = None
+    """The group of dependent examples (one passage, say) that this one belongs to."""
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+    """Further metrics of this answer."""
+    details: Mapping[str, Any] = attrs.field(factory=dict)
+    """What else the metric has to say, such as the outcome of executed code."""
+
+
+@attrs.frozen
+class ScoreData:
+    """The scores of one task, or of one sub-task of it.
+
+    `low_score` and `high_score` calibrate the preferred score for comparison across tasks; they are
+    not bounds.
+
+    Raises:
+      InvalidValueError: the preferred score is missing from `score_dict` or is no finite number, or
+        a field is of the wrong type; the text names the field. Other entries of `score_dict` may
+        be anything, dicts included.
+    """
+
+    score_dict: Mapping[str, Any] = attrs.field()
+    """Metric name to score."""
+    preferred_score: str = attrs.field()
+    """The key of `score_dict` that stands for the task."""
+    number_of_shots: int = attrs.field(validator=_check_number)
+    """Solved examples shown in each prompt; -1 where that makes no sense."""
+    low_score: float = attrs.field(validator=_check_number)
+    """Poor or chance-level performance, on the scale of the preferred score."""
+    high_score: float = attrs.field(validator=_check_number)
+    """Extremely good performance, on the same scale."""
+    subtask_description: str = attrs.field(default="", validator=_check_text)
+    """What sets this sub-task apart when a task returns several."""
+    per_example: tuple[ExampleScore, ...] = attrs.field(default=(), converter=tuple, repr=False)
+    """Every scored answer, if the task keeps them: gives standard errors and paired comparison."""
+
+    @score_dict.validator
+    def _check_score_dict(self, field: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, Mapping):
+            _refuse(self, field, "a dictionary of scores", value)
+
+    @preferred_score.validator
+    def _check_preferred_score(self, field: attrs.Attribute[Any], value: str) -> None:
+        if value not in self.score_dict:
+            known = ", ".join(map(repr, self.score_dict)) or "nothing"
+            _refuse(self, field, f"a key of score_dict, which holds {known}", value)
+        preferred = self.score_dict[value]
+        if not is_finite_number(preferred):
+            _refuse(self, field, f"the key of a finite number; {preferred!r} stands there", value)
+
+    @property
+    def score(self) -> float:
+        """The preferred score."""
+        return float(self.score_dict[self.preferred_score])
+
+    @property
+    def normalized_score(self) -> float | None:
+        """(score - low) / (high - low): 0 is poor, 1 is very good; None when high equals low."""
+        if self.high_score == self.low_score:
+            return None
+        return (self.score - self.low_score) / (self.high_score - self.low_score)
+
+
+class Task(abc.ABC):
+    """The base of every task.
+
+    A subclass implements the two methods below; nothing else is required. If `evaluate_model` also
+    takes `max_examples` or `random_seed`, as BIG-bench's tasks do, the command line's flags of that
+    meaning are passed on.
+    """
+
+    @abc.abstractmethod
+    def get_task_details(self) -> TaskMetadata:
+        """Describe the task without calling a model.
+
+        Returns:
+          The task's metadata, all fields filled.
+        """
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def evaluate_model(self, model: Model) -> ScoreData | list[ScoreData]:
+        """Ask `model` what the task wants to know and score the answers.
+
+        The model's methods take single strings and lists; give them lists wherever possible, so
+        that requests can be batched and run side by side.
+
+        Args:
+          model: the language model under test.
+
+        Returns:
+          One ScoreData, or a list with one for each sub-task that is scored by itself (one for
+          each number of digits, say).
+
+        Raises:
+          UnsupportedByModel: the model cannot do what the task needs.
+        """
+        raise NotImplementedError
