@@ -168,6 +168,11 @@ class LogProbs(list[float]):
         self.token_counts = tuple(token_counts)
 
     @classmethod
+    def of(cls, values: Sequence[float]) -> LogProbs:
+        """`values` itself if it is a LogProbs, else one made of it."""
+        return values if isinstance(values, LogProbs) else cls(values)
+
+    @classmethod
     def failed(cls, n_targets: int, error: str, latency_ms: float | None = None) -> LogProbs:
         """What stands for `n_targets` log-probabilities that the model could not give."""
         return cls([-math.inf] * n_targets, error=error, latency_ms=latency_ms)
@@ -409,9 +414,9 @@ def paired_targets(
 
 def list_of_log_probs(row: Sequence[float], absolute_normalization: bool) -> LogProbs:
     """`row` as LogProbs: as it is, or normalized so that the probabilities sum to 1."""
-    values = list(row) if absolute_normalization else normalize_log_probs(row)
-    facts = row.facts() if isinstance(row, LogProbs) else {}
-    return LogProbs(values, **facts)
+    if absolute_normalization:
+        return LogProbs.of(row)
+    return LogProbs(normalize_log_probs(row), **LogProbs.of(row).facts())
 
 
 def normalize_log_probs(log_probs: Sequence[float]) -> list[float]:

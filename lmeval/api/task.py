@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -80,8 +80,8 @@ class ExampleScore:
 
     id: str
     """The example's id, unique within its task (or sub-task)."""
-    score: float
-    """The preferred metric's score of this answer."""
+    score: float | None
+    """The preferred metric's score of this answer; None if the metric only scores all together."""
     prompt: str
     """Exactly what the model was sent."""
     prediction: str
@@ -106,6 +106,10 @@ class ExampleScore:
     """Further metrics of this answer."""
     details: Mapping[str, Any] = attrs.field(factory=dict)
     """What else the metric has to say, such as the outcome of executed code."""
+
+
+def _as_tuple(rows: Iterable[ExampleScore]) -> tuple[ExampleScore, ...]:
+    return tuple(rows)
 
 
 @attrs.frozen
@@ -133,7 +137,7 @@ class ScoreData:
     """Extremely good performance, on the same scale."""
     subtask_description: str = attrs.field(default="", validator=_check_text)
     """What sets this sub-task apart when a task returns several."""
-    per_example: tuple[ExampleScore, ...] = attrs.field(default=(), converter=tuple, repr=False)
+    per_example: tuple[ExampleScore, ...] = attrs.field(default=(), converter=_as_tuple, repr=False)
     """Every scored answer, if the task keeps them: gives standard errors and paired comparison."""
 
     @score_dict.validator
@@ -161,6 +165,14 @@ class ScoreData:
         if self.high_score == self.low_score:
             return None
         return (self.score - self.low_score) / (self.high_score - self.low_score)
+
+
+@attrs.frozen
+class AggregateScore(ScoreData):
+    """The score of a whole task over its sub-tasks, where the plain mean is not what is wanted.
+
+    A task returns it beside the ScoreData of its sub-tasks; it is then the task's own score.
+    """
 
 
 class Task(abc.ABC):

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JsonTask: rows of a JSONL file, a metric, and how to ask."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lmeval.api.errors import MetricError, TaskError, TaskFileError
+from lmeval.api.example import Example, read_examples
+from lmeval.api.fewshot import draw_shots
+from lmeval.api.metrics import Metric, RowScore, find_metric
+from lmeval.api.model import Completion, LogProbs, Model, Prompt
+from lmeval.api.options import TaskOptions
+from lmeval.api.prompts import PromptFormat
+from lmeval.api.scoring import Answer, AnswerReader, score_answers, score_rows
+from lmeval.api.settings import TaskSettings
+from lmeval.api.task import ExampleScore, ScoreData, Task, TaskMetadata
+
+DEFAULT_SEED = 0
+
+
+class JsonTask(Task):
+    """A task made of rows: each is sent to the model and its answer scored by one metric.
+
+    Attributes:
+      name: the task's name.
+      examples: the rows under test, in the file's order.
+      settings: how prompts are built and answers read, the run's own wishes included.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        examples: Sequence[Example],
+        settings: TaskSettings | None = None,
+        options: TaskOptions | None = None,
+        shot_pool: Sequence[Example] | None = None,
+    ) -> None:
+        """Make a task.
+
+        Args:
+          name: the task's name.
+          examples: the rows under test; at least one, all with the same metric.
+          settings: as in task.json.
+          options: as on the command line; they go before the settings.
+          shot_pool: where shots are drawn from; the examples themselves unless given.
+
+        Raises:
+          TaskError: there are no examples, or the preferred score is none that the task gives.
+          MetricError: there is no metric of that name.
+        """
+        if not examples:
+            raise TaskError(f"The task {name} has no examples.")
+        self.name = name
+        self.examples = tuple(examples)
+        self.options = options or TaskOptions()
+        self.settings = _with_options(settings or TaskSettings(), self.options)
+        self.metric = find_metric(self.examples[0].metric)
+        self._shot_pool = self.examples if shot_pool is None else tuple(shot_pool)
+        self._further_metrics = [find_metric(other) for other in self.settings.metrics]
+        self._reader = AnswerReader.from_settings(self.settings)
+        self._format = PromptFormat(
+            task_prefix=self.settings.task_prefix,
+            example_input_prefix=self.settings.example_input_prefix,
+            example_output_prefix=self.settings.example_output_prefix,
+            few_shot_example_separator=self.settings.few_shot_example_separator,
+        )
+        self._check_metrics()
+
+    def _check_metrics(self) -> None:
+        for metric in self._further_metrics:
+            if metric.kind not in ("example", "rows"):
+                raise TaskError(
+                    f"The task {self.name} lists {metric.name!r} under 'metrics', but only the "
+                    "rows' own metric may run code or compare choices."
+                )
+        if self.metric.kind == "choices" and self._further_metrics:
+            raise TaskError(
+                f"The task {self.name} compares choices, so there is no text for "
+                f"{self._further_metrics[0].name!r} to score; take it out of 'metrics'."
+            )
+
+    @property
+    def preferred_score(self) -> str:
+        """The score that stands for the task."""
+        return self.settings.preferred_score or self.metric.name
+
+    def get_task_details(self) -> TaskMetadata:
+        """See `Task.get_task_details`."""
+        longest = max(len(self._format.question(row).split()) for row in self.examples)
+        return TaskMetadata(
+            name=self.name,
+            description=self.settings.description,
+            keywords=list(self.settings.keywords),
+            max_input_length_per_query=longest * (1 + max(self.options.shots)),
+            max_queries=len(self.examples) * self.settings.num_samples * len(self.options.shots),
+        )
+
+    def prompts(self, number_of_shots: int = 0) -> list[Prompt]:
+        """What the model is sent: one prompt a row, in order, with shots drawn for each.
+
+        Raises:
+          TaskError: there are too few examples to draw that many shots from.
+        """
+        seed = DEFAULT_SEED if self.options.seed is None else self.options.seed
+        try:
+            return [
+                self._format.prompt(
+                    row, draw_shots(self._shot_pool, row, number_of_shots, seed), self.name
+                )
+                for row in self.examples
+            ]
+        except TaskError as error:
+            raise TaskError(f"The task {self.name}: {error}") from None
+
+    def evaluate_model(self, model: Model) -> ScoreData | list[ScoreData]:
+        """See `Task.evaluate_model`; one ScoreData for each number of shots."""
+        evaluate = self._compare_choices if self.metric.kind == "choices" else self._generate
+        prepared = [(shots, self.prompts(shots)) for shots in self.options.shots]
+        scores = [evaluate(model, shots, prompts) for shots, prompts in prepared]
+        return scores[0] if len(scores) == 1 else scores
+
+    def _generate(self, model: Model, shots: int, prompts: list[Prompt]) -> ScoreData:
+        if self.metric.kind == "sandbox":
+            score_answers(self.metric, [], self.options.sandbox)  # refuse before asking the model
+        samples = self.settings.num_samples
+        repeated = [prompt for prompt in prompts for _ in range(samples)]
+        texts = model.generate_text(
+            repeated, self.settings.max_length, self.settings.stop_string or None
+        )
+        completions = [text if isinstance(text, Completion) else Completion(text) for text in texts]
+        rows = [row for row in self.examples for _ in range(samples)]
+        readings = [None if c.error else self._reader.read(c) for c in completions]
+        answers = [
+            Answer(row, reading or "", completion.error)
+            for row, reading, completion in zip(rows, readings, completions, strict=True)
+        ]
+        scores, totals, further = self._score(answers)
+        per_example = [
+            self._example_score(i, answers[i], completions[i], repeated[i], readings[i], scores[i])
+            for i in range(len(answers))
+        ]
+        if further:
+            per_example = [
+                attrs.evolve(example, scores={name: values[i] for name, values in further.items()})
+                for i, example in enumerate(per_example)
+            ]
+        return self._score_data(shots, totals, per_example)
+
+    def _score(
+        self, answers: list[Answer]
+    ) -> tuple[Sequence[RowScore | None], dict[str, float], dict[str, list[float]]]:
+        """Each answer's own score, the task's scores, and each answer's further scores."""
+        totals: dict[str, float] = {}
+        own: Sequence[RowScore | None] = [None] * len(answers)
+        further: dict[str, list[float]] = {}
+        for metric in [self.metric, *self._further_metrics]:
+            if metric.kind == "rows":
+                totals |= score_rows(metric, answers)
+                continue
+            scores = score_answers(metric, answers, self.options.sandbox)
+            totals[metric.name] = statistics.fmean(score.score for score in scores)
+            if metric is self.metric:
+                own = scores
+            else:
+                further[metric.name] = [score.score for score in scores]
+        totals |= self._pass_at_k(own)
+        return own, totals, further
+
+    def _pass_at_k(self, scores: Sequence[RowScore | None]) -> dict[str, float]:
+        if not self.settings.pass_at_k:
+            return {}
+        from lmeval.api.code_exec import pass_at_k
+
+        n = self.settings.num_samples
+        passed = [score is not None and score.score == 1.0 for score in scores]
+        right = [sum(passed[start : start + n]) for start in range(0, len(passed), n)]
+        return {
+            f"pass@{k}": statistics.fmean(pass_at_k(n, c, k) or 0.0 for c in right)
+            for k in self.settings.pass_at_k
+        }
+
+    def _example_score(
+        self,
+        position: int,
+        answer: Answer,
+        completion: Completion,
+        prompt: Prompt,
+        reading: str | None,
+        score: RowScore | None,
+    ) -> ExampleScore:
+        example = answer.example
+        return ExampleScore(
+            id=example.id,
+            score=None if score is None else score.score,
+            prompt=prompt,
+            prediction=answer.prediction,
+            targets=example.targets,
+            sample=position % self.settings.num_samples,
+            raw_prediction=None if completion.raw == answer.prediction else completion.raw,
+            error=completion.error,
+            no_answer=reading is None and completion.error is None,
+            finish_reason=completion.finish_reason,
+            latency_ms=completion.latency_ms,
+            cluster=_cluster(example),
+            details={} if score is None else score.details,
+        )
+
+    def _compare_choices(self, model: Model, shots: int, prompts: list[Prompt]) -> ScoreData:
+        choices: list[Sequence[str]] = [row.extras["choices"] for row in self.examples]
+        continuations = [
+            [self._format.answer_gap(prompt) + choice for choice in options]
+            for prompt, options in zip(prompts, choices, strict=True)
+        ]
+        log_probs = model.cond_log_prob(prompts, continuations, absolute_normalization=True)
+        per_example = [
+            self._choice_score(row, prompt, options, LogProbs.of(values))
+            for row, prompt, options, values in zip(
+                self.examples, prompts, choices, log_probs, strict=True
+            )
+        ]
+        names = dict.fromkeys(itertools.chain.from_iterable(row.scores for row in per_example))
+        totals = {
+            name: statistics.fmean(row.scores.get(name, 0.0) for row in per_example)
+            for name in names or [self.metric.name]
+        }
+        return self._score_data(shots, totals, per_example)
+
+    def _choice_score(
+        self, row: Example, prompt: Prompt, choices: Sequence[str], log_probs: LogProbs
+    ) -> ExampleScore:
+        scores: dict[str, float] = {}
+        if log_probs.error is None:
+            scores = self.metric.function(log_probs, choices, row.targets)
+        best = max(log_probs)
+        picked = [choice for choice, value in zip(choices, log_probs, strict=True) if value == best]
+        return ExampleScore(
+            id=row.id,
+            score=scores.get(self.preferred_score, 0.0),
+            prompt=prompt,
+            prediction="" if log_probs.error else picked[0],
+            targets=row.targets,
+            error=log_probs.error,
+            latency_ms=log_probs.latency_ms,
+            cluster=_cluster(row),
+            scores=scores,
+            details={
+                "choices": list(choices),
+                "log_probs": None if log_probs.error else list(log_probs),
+                "tied": len(picked) > 1,
+                "truncated_tokens": log_probs.truncated_tokens,
+            },
+        )
+
+    def _score_data(
+        self, shots: int, totals: dict[str, float], per_example: list[ExampleScore]
+    ) -> ScoreData:
+        preferred = self.preferred_score
+        if preferred not in totals:
+            raise TaskError(
+                f"The task {self.name} prefers the score {preferred!r}, but gives only "
+                f"{', '.join(map(repr, totals))}; mend 'preferred_score'."
+            )
+        scale = self._metric_named(preferred)
+        low, high = self.settings.low_score, self.settings.high_score
+        return ScoreData(
+            score_dict=totals,
+            preferred_score=preferred,
+            number_of_shots=shots,
+            low_score=scale.low_score if low is None else low,
+            high_score=scale.high_score if high is None else high,
+            per_example=tuple(per_example),
+        )
+
+    def _metric_named(self, name: str) -> Metric:
+        named = [metric for metric in self._further_metrics if metric.name == name]
+        return named[0] if named else self.metric
+
+
+def _cluster(example: Example) -> str | None:
+    cluster = example.extras.get("cluster")
+    return None if cluster is None else str(cluster)
+
+
+def _with_options(settings: TaskSettings, options: TaskOptions) -> TaskSettings:
+    wished: dict[str, Any] = {
+        "max_length": options.max_length,
+        "stop_string": options.stop_string,
+        "output_regex": options.output_regex,
+        "answer_extraction": options.answer_extraction,
+    }
+    return attrs.evolve(
+        settings, **{name: value for name, value in wished.items() if value is not None}
+    )
+
+
+def read_rows(
+    path: Path, settings: TaskSettings | None = None, limit: int | None = None
+) -> list[Example]:
+    """Read and check the rows of a task file, the metric's own demands included.
+
+    Args:
+      path: a `.jsonl` or `.jsonl.gz` file.
+      settings: the task's settings, for the metric of rows that name none.
+      limit: how many rows to read; later rows are neither read nor checked.
+
+    Raises:
+      TaskFileError: the file or a row is not as it must be, or there is no row.
+    """
+    rows: list[Example] = []
+    metric: Metric | None = None
+    default_metric = None if settings is None else settings.metric
+    for row in itertools.islice(read_examples(path, default_metric), limit):
+        if metric is None:
+            metric = _metric_of(path, row)
+        if metric.check_row is not None:
+            reason = metric.check_row(row.targets, row.extras)
+            if reason is not None:
+                raise TaskFileError(path, f"{reason} (metric {row.metric}).", row.line)
+        rows.append(row)
+    if not rows:
+        raise TaskFileError(path, "holds no example; write one JSON object per line.")
+    return rows
+
+
+def _metric_of(path: Path, row: Example) -> Metric:
+    try:
+        return find_metric(row.metric)
+    except MetricError as error:
+        raise TaskFileError(path, str(error), row.line) from None

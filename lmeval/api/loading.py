@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loading the two kinds of tasks that lmeval calls its own: JSONL rows and Python classes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+import attrs
+
+from lmeval.api.errors import LmevalError, TaskError, TaskFileError
+from lmeval.api.json_task import JsonTask, read_rows
+from lmeval.api.options import TaskOptions
+from lmeval.api.settings import TaskSettings, read_settings
+from lmeval.api.task import Task
+
+ROW_FILES = ("task.jsonl", "task.jsonl.gz")
+
+
+def load_jsonl_task(path: Path, name: str, options: TaskOptions) -> JsonTask:
+    """Load a folder with a task.jsonl, or a bare JSONL file.
+
+    Only as many rows are read as are evaluated, unless shots have to be drawn from all of them.
+
+    Raises:
+      TaskFileError: a file of the task is not as it must be.
+      TaskError: the task cannot be evaluated as it stands.
+    """
+    settings, rows_file, shots_file = TaskSettings(), path, None
+    if path.is_dir():
+        rows_file = next(path / file for file in ROW_FILES if (path / file).is_file())
+        shots_file = path / "shots.jsonl" if (path / "shots.jsonl").is_file() else None
+        settings = _settings_in(path, name)
+        if (path / "metrics.py").is_file():
+            load_module(path / "metrics.py", f"lmeval_task_metrics.{name}")
+    draws_from_rows = max(options.shots) > 0 and shots_file is None
+    rows = read_rows(rows_file, settings, None if draws_from_rows else options.max_examples)
+    pool = rows if shots_file is None else read_rows(shots_file, settings)
+    try:
+        return JsonTask(name, rows[: options.max_examples], settings, options, pool)
+    except TaskFileError:
+        raise
+    except LmevalError as error:
+        raise TaskError(f"{path}: {error}") from None
+
+
+def _settings_in(folder: Path, name: str) -> TaskSettings:
+    file = folder / "task.json"
+    if not file.is_file():
+        return TaskSettings()
+    settings = read_settings(file)
+    if settings.name not in (None, name):
+        raise TaskFileError(file, f"'name' is {settings.name!r}, but the folder is {name!r}.")
+    return attrs.evolve(settings, name=name)
+
+
+def load_program(folder: Path, name: str) -> Task:
+    """Load the Task subclass that a folder's task.py defines and make one.
+
+    Raises:
+      TaskError: the program fails, or does not define exactly one Task with a constructor that
+        needs no arguments.
+    """
+    file = folder / "task.py"
+    module = load_module(file, f"lmeval_tasks.{name}", search=folder)
+    classes = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Task)
+        and value.__module__ == module.__name__
+    ]
+    concrete = [each for each in classes if not getattr(each, "__abstractmethods__", None)]
+    if len(concrete) != 1:
+        found = ", ".join(each.__name__ for each in concrete) or "none"
+        missing = "".join(
+            f"; {each.__name__} lacks {', '.join(sorted(each.__abstractmethods__))}"
+            for each in classes
+            if getattr(each, "__abstractmethods__", None)
+        )
+        raise TaskError(
+            f"{file}: must define one complete subclass of Task, found {found}{missing}."
+        )
+    try:
+        return concrete[0]()
+    except LmevalError:
+        raise
+    except Exception as error:  # a user's constructor may raise anything
+        raise TaskError(f"{name}: {describe_failure(error, file)}") from error
+
+
+def load_module(file: Path, module_name: str, search: Path | None = None) -> ModuleType:
+    """Run a Python file of a task and give its module.
+
+    Args:
+      file: the program.
+      module_name: the name under which it is kept in `sys.modules`.
+      search: a folder from which it may import its own modules.
+
+    Raises:
+      TaskError: the program cannot be run.
+    """
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    if spec is None or spec.loader is None:
+        raise TaskError(f"{file}: is no Python program.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    if search is not None:
+        sys.path.insert(0, str(search))
+    try:
+        spec.loader.exec_module(module)
+    except LmevalError:
+        raise
+    except Exception as error:  # a user's program may raise anything
+        raise TaskError(f"{describe_failure(error, file)}") from error
+    finally:
+        if search is not None:
+            sys.path.remove(str(search))
+    return module
+
+
+def describe_failure(error: BaseException, program: Path | None = None) -> str:
+    """What a user's program raised, and the line of the program where it did, in one sentence."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if program and frame.filename == str(program)]
+    place = own[-1] if own else (frames[-1] if frames else None)
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {error.msg}."
+    where = f"{place.filename}, line {place.lineno}: " if place else ""
+    return f"{where}{type(error).__name__}: {error}".rstrip(".") + "."

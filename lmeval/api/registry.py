@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From names to tasks: finding task folders and loading what they hold.
+
+A task is a folder (or a bare `NAME.jsonl`) in a tasks folder; see docs/task_format.md. The dialects
+are imported only when a folder of theirs is loaded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+from lmeval.api.errors import TaskError, UsageError
+from lmeval.api.options import TaskOptions
+from lmeval.api.task import Task
+
+TaskKind = Literal["jsonl", "python", "bigbench-json", "bigbench-python"]
+
+TASKS_PATH_VARIABLE = "LMEVAL_TASKS_PATH"
+ROW_FILES = ("task.jsonl", "task.jsonl.gz")
+_NOT_CONTENT = ("__pycache__", "results")
+
+
+@attrs.frozen
+class TaskSource:
+    """Where a task is and of which kind it is; nothing of it is loaded yet."""
+
+    name: str
+    """The task's name: that of its folder, or of its file without the ending."""
+    path: Path
+    """The folder, or the bare `NAME.jsonl`."""
+    kind: TaskKind
+    """Which loader reads it."""
+
+
+def built_in_folder() -> Path:
+    """The folder of the tasks that lmeval ships."""
+    return Path(__file__).resolve().parents[1] / "tasks"
+
+
+def source_of(path: Path) -> TaskSource | None:
+    """What kind of task `path` is; None when it is none.
+
+    Raises:
+      TaskError: it is a folder with two tasks in it.
+    """
+    if path.is_file():
+        name = path.name.removesuffix(".gz")
+        return (
+            TaskSource(name[: -len(".jsonl")], path, "jsonl") if name.endswith(".jsonl") else None
+        )
+    kinds: list[TaskKind] = []
+    if any((path / rows).is_file() for rows in ROW_FILES):
+        kinds.append("jsonl")
+    if (path / "task.py").is_file():
+        kinds.append("bigbench-python" if _mentions_bigbench(path / "task.py") else "python")
+    if not kinds and (path / "task.json").is_file():
+        kinds.append("bigbench-json")
+    if len(kinds) > 1:
+        raise TaskError(
+            f"{path} holds both a task.py and a task.jsonl; keep the one that is the task."
+        )
+    return TaskSource(path.name, path, kinds[0]) if kinds else None
+
+
+def _mentions_bigbench(program: Path) -> bool:
+    text = program.read_bytes()
+    return b"import bigbench" in text or b"from bigbench" in text
+
+
+def find_sources(folder: Path) -> list[TaskSource]:
+    """Every task in a tasks folder, sorted by name.
+
+    Raises:
+      UsageError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"There is no tasks folder {folder}; --tasks_dir names a folder of tasks.")
+    entries = sorted(
+        entry.name for entry in os.scandir(folder) if not entry.name.startswith((".", "_"))
+    )
+    return [source for name in entries if (source := source_of(folder / name)) is not None]
+
+
+@attrs.frozen
+class TaskCatalog:
+    """The tasks that can be named in a run; earlier folders win where names clash."""
+
+    sources: tuple[TaskSource, ...]
+    """What `all` and patterns stand for."""
+    further_sources: tuple[TaskSource, ...] = ()
+    """What can be named besides."""
+
+    @classmethod
+    def of(cls, tasks_dirs: Sequence[str | os.PathLike[str]] = ()) -> TaskCatalog:
+        """The catalog of a run.
+
+        Args:
+          tasks_dirs: the user's tasks folders. With any, `all` and patterns mean their tasks; the
+            others (of LMEVAL_TASKS_PATH, of installed plug-ins, shipped) can still be named.
+        """
+        named = [source for folder in tasks_dirs for source in find_sources(Path(folder))]
+        folders = [*_folders_of_environment(), *_folders_of_plugins(), built_in_folder()]
+        rest = [source for folder in folders for source in find_sources(folder)]
+        if not tasks_dirs:
+            return cls(tuple(_first_of_each_name(rest)))
+        return cls(tuple(_first_of_each_name(named)), tuple(_first_of_each_name(rest)))
+
+    def select(self, wanted: Sequence[str]) -> list[tuple[TaskSource, str | None]]:
+        """The tasks that names, patterns, paths and `all` stand for, each once, in order.
+
+        Args:
+          wanted: names, `NAME.SUBTASK`, glob patterns, paths of task folders, or `all`.
+
+        Returns:
+          Pairs of a task and the sub-task asked for (None for the whole task).
+
+        Raises:
+          UsageError: a name stands for nothing; close names are offered.
+        """
+        if not wanted:
+            raise UsageError("No task given; name one with --task, or all of them with --task all.")
+        chosen: dict[tuple[str, str | None], tuple[TaskSource, str | None]] = {}
+        for word in wanted:
+            for source, subtask in self._resolve(word):
+                chosen.setdefault((str(source.path), subtask), (source, subtask))
+        return list(chosen.values())
+
+    def _resolve(self, word: str) -> list[tuple[TaskSource, str | None]]:
+        if word == "all":
+            return [(source, None) for source in self.sources]
+        by_name = {source.name: source for source in (*self.further_sources, *self.sources)}
+        by_name |= {source.name: source for source in self.sources}
+        if word in by_name:
+            return [(by_name[word], None)]
+        task, _, subtask = word.partition(".")
+        if subtask and task in by_name:
+            return [(by_name[task], subtask)]
+        if any(letter in word for letter in "*?["):
+            matching = [s for s in self.sources if fnmatch.fnmatchcase(s.name, word)]
+            if matching:
+                return [(source, None) for source in matching]
+        elif os.sep in word and (source := source_of(Path(word))) is not None:
+            return [(source, None)]
+        raise UsageError(self._not_found(word, list(by_name)))
+
+    def _not_found(self, word: str, names: list[str]) -> str:
+        close = difflib.get_close_matches(word, names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "`lmeval tasks` lists them all."
+        return f"There is no task {word!r}; {hint}"
+
+
+def _first_of_each_name(sources: Iterable[TaskSource]) -> list[TaskSource]:
+    first: dict[str, TaskSource] = {}
+    for source in sources:
+        first.setdefault(source.name, source)
+    return list(first.values())
+
+
+def _folders_of_environment() -> list[Path]:
+    value = os.environ.get(TASKS_PATH_VARIABLE, "")
+    return [Path(folder) for folder in value.split(os.pathsep) if folder]
+
+
+def _folders_of_plugins() -> list[Path]:
+    """The tasks folders of installed packages: entry points of the group `lmeval.tasks`.
+
+    The value of an entry point is a package whose folder is a tasks folder.
+    """
+    import importlib.metadata
+    import importlib.util
+
+    folders = []
+    for entry in importlib.metadata.entry_points(group="lmeval.tasks"):
+        spec = importlib.util.find_spec(entry.value)
+        if spec is None or not spec.submodule_search_locations:
+            raise TaskError(
+                f"The entry point {entry.name!r} of the group lmeval.tasks names {entry.value!r}, "
+                "which is no installed package; mend or uninstall the plug-in."
+            )
+        folders += [Path(folder) for folder in spec.submodule_search_locations]
+    return folders
+
+
+def load_task(source: TaskSource, options: TaskOptions, subtask: str | None = None) -> Task:
+    """Load a task; a model is not needed yet.
+
+    Raises:
+      TaskError: the task is faulty, or has no such sub-task.
+    """
+    if source.kind.startswith("bigbench"):
+        from lmeval import bigbench
+
+        if source.kind == "bigbench-json":
+            return bigbench.load_json_task(source.path, source.name, options, subtask)
+        if subtask is None:
+            return bigbench.load_program_task(source.path, source.name, options)
+    if subtask is not None:
+        raise UsageError(f"The task {source.name} has no sub-tasks that can be named.")
+    from lmeval.api import loading
+
+    if source.kind == "jsonl":
+        return loading.load_jsonl_task(source.path, source.name, options)
+    return loading.load_program(source.path, source.name)
+
+
+def content_hash(path: Path) -> str:
+    """The SHA-256 of a task's content.
+
+    For a bare file it is that of its bytes. For a folder it is that of the lines
+    `SHA256  RELATIVE/PATH` of its files, sorted by path; documentation (`*.md`), caches, results
+    and hidden files do not count.
+    """
+    if path.is_file():
+        return _file_hash(path)
+    lines = []
+    for folder, folder_names, file_names in os.walk(path):
+        folder_names[:] = [n for n in folder_names if n not in _NOT_CONTENT and n[0] != "."]
+        for name in file_names:
+            if name[0] != "." and not name.endswith((".md", ".pyc")):
+                file = Path(folder, name)
+                lines.append((file.relative_to(path).as_posix(), _file_hash(file)))
+    text = "".join(f"{digest}  {name}\n" for name, digest in sorted(lines))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
