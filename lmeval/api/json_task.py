@@ -176,7 +176,7 @@ class JsonTask(Task):
     def _pass_at_k(self, scores: Sequence[RowScore | None]) -> dict[str, float]:
         if not self.settings.pass_at_k:
             return {}
-        from lmeval.api.code_exec import pass_at_k
+        from lmeval.statistics import pass_at_k
 
         n = self.settings.num_samples
         passed = [score is not None and score.score == 1.0 for score in scores]

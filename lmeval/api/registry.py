@@ -237,3 +237,37 @@ def _file_hash(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+@attrs.frozen
+class TaskSummary:
+    """What a list of tasks says of one, read without loading its rows."""
+
+    source: TaskSource
+    description: str
+    keywords: tuple[str, ...]
+
+
+def summarize_task(source: TaskSource) -> TaskSummary:
+    """Describe a task as cheaply as its kind allows.
+
+    Raises:
+      TaskError: the task is faulty.
+    """
+    if source.kind.startswith("bigbench"):
+        from lmeval import bigbench
+
+        details = bigbench.read_metadata(source.path)
+        return TaskSummary(source, details.description, tuple(details.keywords))
+    if source.kind == "python":
+        from lmeval.api.loading import load_program
+
+        metadata = load_program(source.path, source.name).get_task_details()
+        return TaskSummary(source, metadata.description, tuple(metadata.keywords))
+    settings_file = source.path / "task.json"
+    if not settings_file.is_file():
+        return TaskSummary(source, "", ())
+    from lmeval.api.settings import read_settings
+
+    settings = read_settings(settings_file)
+    return TaskSummary(source, settings.description, settings.keywords)

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing and reading leaderboard.json; docs/results_format.md describes the format."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import numbers
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lmeval.api import strict_json
+from lmeval.api.errors import ResultsError
+from lmeval.api.model import ModelData
+from lmeval.api.results import SCHEMA, Leaderboard, SubtaskResult, TaskFailure, TaskResult
+from lmeval.api.task import ExampleScore
+
+TIME_FIELDS = frozenset({"timestamp", "timing", "latency_ms"})
+"""The names under which everything stands that depends on the clock."""
+
+_OPTIONAL_ROW_FIELDS = (
+    "raw_prediction",
+    "error",
+    "no_answer",
+    "finish_reason",
+    "cluster",
+    "scores",
+    "details",
+)
+
+
+def leaderboard_to_json(board: Leaderboard, include_per_example: bool = False) -> dict[str, Any]:
+    """The leaderboard as JSON values; a number that is not finite becomes null with a reason."""
+    value = {
+        "schema": SCHEMA,
+        "timestamp": board.timestamp,
+        "overall_score": board.overall_score,
+        "overall_normalized_score": board.overall_normalized_score,
+        "adapter": board.adapter,
+        "model": attrs.asdict(board.model),
+        "fingerprint": board.fingerprint,
+        "seed": board.seed,
+        "flags": dict(board.flags),
+        "environment": dict(board.environment),
+        "tasks": [_task_to_json(task, include_per_example) for task in board.tasks],
+        "failed_tasks": [attrs.asdict(failure) for failure in board.failed_tasks],
+        "timing": dict(board.timing),
+    }
+    if board.sandbox is not None:
+        value["sandbox"] = dict(board.sandbox)
+    return {key: _plain(entry) for key, entry in value.items()}
+
+
+def _task_to_json(task: TaskResult, include_per_example: bool) -> dict[str, Any]:
+    value = {
+        field.name: getattr(task, field.name)
+        for field in attrs.fields(TaskResult)
+        if field.name not in ("subtasks", "per_example")
+    }
+    value["subtasks"] = [_subtask_to_json(part) for part in task.subtasks]
+    if include_per_example:
+        several = len(task.subtasks) > 1
+        value["per_example"] = [
+            row_to_json(row, part if several else None) for part, row in task.per_example
+        ]
+    return value
+
+
+def _subtask_to_json(part: SubtaskResult) -> dict[str, Any]:
+    value = attrs.asdict(part)
+    undefined = {
+        str(name): repr(score)
+        for name, score in part.score_dict.items()
+        if isinstance(score, numbers.Real) and not math.isfinite(score)
+    }
+    if undefined:
+        value["undefined_scores"] = undefined
+    return value
+
+
+def row_to_json(row: ExampleScore, subtask: str | None = None) -> dict[str, Any]:
+    """A scored answer as JSON values; fields that say nothing are left out."""
+    value: dict[str, Any] = {} if subtask is None else {"subtask": subtask}
+    value |= {
+        "id": row.id,
+        "sample": row.sample,
+        "prompt": str(row.prompt),
+        "prediction": str(row.prediction),
+        "targets": list(row.targets),
+        "score": row.score,
+    }
+    for name in _OPTIONAL_ROW_FIELDS:
+        content = getattr(row, name)
+        if content not in (None, False) and content != {}:
+            value[name] = content
+    value["latency_ms"] = row.latency_ms
+    return value
+
+
+def row_from_json(value: Mapping[str, Any]) -> ExampleScore:
+    """The scored answer that `row_to_json` wrote."""
+    known = {field.name for field in attrs.fields(ExampleScore)}
+    row = {key: entry for key, entry in value.items() if key in known}
+    return ExampleScore(**{**row, "targets": tuple(row["targets"])})
+
+
+def _plain(value: Any) -> Any:
+    """`value` made of what JSON has: numpy's numbers become Python's, NaN and infinity null."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        number = float(value)
+        return number if math.isfinite(number) else None
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return str(value)
+
+
+def without_times(value: Any) -> Any:
+    """JSON values without the fields that depend on the clock: equal for equal runs."""
+    if isinstance(value, dict):
+        return {key: without_times(v) for key, v in value.items() if key not in TIME_FIELDS}
+    if isinstance(value, list):
+        return [without_times(entry) for entry in value]
+    return value
+
+
+def write_leaderboard(
+    board: Leaderboard,
+    path: str | os.PathLike[str],
+    *,
+    include_per_example: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Write leaderboard.json; a reader sees the old file or the new one, never half of either.
+
+    Raises:
+      ResultsError: the file cannot be written, or holds a run of another configuration and
+        `overwrite` is off.
+    """
+    if not overwrite:
+        refuse_other_run(path, RunConfiguration.of(board))
+    write_json(leaderboard_to_json(board, include_per_example), path)
+
+
+def write_json(value: Any, path: str | os.PathLike[str]) -> None:
+    """Write JSON to a temporary file beside `path`, then rename it.
+
+    Raises:
+      ResultsError: it cannot be written; an older file at `path` is as it was.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}-{threading.get_ident()}.tmp")
+    content = strict_json.dump_bytes(value, indent=1) + b"\n"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise ResultsError(f"{target}: cannot be written: {error.strerror or error}.") from error
+
+
+@attrs.frozen
+class RunConfiguration:
+    """What makes a run this run and no other."""
+
+    adapter: str
+    fingerprint: str | None
+    seed: int | None
+    flags: Mapping[str, Any]
+    task_hashes: Mapping[str, str]
+    """Task name to the hash of its content."""
+
+    @classmethod
+    def of(cls, board: Leaderboard) -> RunConfiguration:
+        """The configuration of a finished run."""
+        hashes = {task.task: task.sha256 for task in board.tasks}
+        return cls(board.adapter, board.fingerprint, board.seed, _plain(board.flags), hashes)
+
+    def differences(self, other: RunConfiguration) -> list[str]:
+        """In what the two differ; tasks that only one of them finished do not count."""
+        names = [
+            field.name
+            for field in attrs.fields(RunConfiguration)[:-1]
+            if _plain(getattr(self, field.name)) != _plain(getattr(other, field.name))
+        ]
+        common = self.task_hashes.keys() & other.task_hashes.keys()
+        changed = sorted(t for t in common if self.task_hashes[t] != other.task_hashes[t])
+        return names + [f"the content of {task}" for task in changed]
+
+
+def refuse_other_run(path: str | os.PathLike[str], run: RunConfiguration) -> None:
+    """Raise ResultsError if `path` holds anything but an earlier run of the same configuration."""
+    if not os.path.lexists(path):
+        return
+    advice = "choose another --output, or pass --overwrite."
+    try:
+        old = read_leaderboard(path)
+    except ResultsError:
+        raise ResultsError(f"{path} exists and is no leaderboard; {advice}") from None
+    differences = run.differences(RunConfiguration.of(old))
+    if differences:
+        raise ResultsError(
+            f"{path} holds another run ({old.adapter}, {old.timestamp}), which differs in "
+            f"{', '.join(differences)}; {advice}"
+        )
+
+
+def read_leaderboard_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON object of a leaderboard file.
+
+    Raises:
+      ResultsError: the file cannot be read, is no strict JSON, or of another schema.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+        value = strict_json.parse(text)
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise ResultsError(f"{path}: is not UTF-8.") from None
+    except strict_json.JsonFault as fault:
+        line, column = fault.line_and_column(text)
+        raise ResultsError(f"{path}, line {line}, column {column}: {fault.reason}.") from None
+    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+        found = value.get("schema") if isinstance(value, dict) else type(value).__name__
+        raise ResultsError(f"{path}: no leaderboard of the schema {SCHEMA!r} (found {found!r}).")
+    if not isinstance(value.get("tasks"), list):
+        raise ResultsError(f"{path}: 'tasks' must be a list.")
+    return value
+
+
+def read_leaderboard(path: str | os.PathLike[str]) -> Leaderboard:
+    """Read a leaderboard file back into the classes that it was written from.
+
+    Raises:
+      ResultsError: the file cannot be read, or lacks something.
+    """
+    value = read_leaderboard_json(path)
+    try:
+        return Leaderboard(
+            adapter=value["adapter"],
+            model=ModelData(**value["model"]),
+            fingerprint=value["fingerprint"],
+            tasks=tuple(_task_from_json(task) for task in value["tasks"]),
+            failed_tasks=tuple(TaskFailure(**failure) for failure in value["failed_tasks"]),
+            seed=value["seed"],
+            flags=value["flags"],
+            environment=value["environment"],
+            sandbox=value.get("sandbox"),
+            timestamp=value["timestamp"],
+            timing=value["timing"],
+        )
+    except KeyError as error:
+        raise ResultsError(f"{path}: {error.args[0]!r} is missing.") from None
+    except (TypeError, ValueError) as error:
+        raise ResultsError(f"{path}: is not as a leaderboard must be: {error}.") from None
+
+
+def _task_from_json(value: Mapping[str, Any]) -> TaskResult:
+    known = {field.name for field in attrs.fields(TaskResult)}
+    task = {key: entry for key, entry in value.items() if key in known}
+    rows = [(row.get("subtask", ""), row_from_json(row)) for row in value.get("per_example", ())]
+    subtasks = [
+        {key: entry for key, entry in part.items() if key != "undefined_scores"}
+        for part in value["subtasks"]
+    ]
+    task["subtasks"] = tuple(
+        SubtaskResult(**{**part, "ci95": _interval(part["ci95"])}) for part in subtasks
+    )
+    return TaskResult(**{**task, "per_example": tuple(rows), "ci95": _interval(task["ci95"])})
+
+
+def _interval(value: Any) -> tuple[float, float] | None:
+    return None if value is None else (value[0], value[1])

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lmeval evaluate`: run tasks on a model, print a table, write a leaderboard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from absl import flags
+
+from lmeval.api.errors import UsageError
+from lmeval.cli.tables import print_table, shown_count, shown_score, shown_seconds
+
+if TYPE_CHECKING:
+    from lmeval.api.options import TaskOptions
+    from lmeval.api.results import Leaderboard, TaskResult
+    from lmeval.engine.settings import EngineSettings
+    from lmeval.sandbox import Sandbox
+
+USAGE = "evaluate --task NAME[,NAME…] --model NAME [flags]"
+HELP = "Run tasks on a model, print a table and write a leaderboard."
+
+_SCORE_FLAGS = (
+    "task",
+    "model_args",
+    "max_examples",
+    "shots",
+    "max_length",
+    "output_regex",
+    "stop_string",
+    "answer_extraction",
+    "allow_code_exec",
+)
+"""Flags that can change a score: they stand in the leaderboard."""
+
+
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Define this verb's flags."""
+    _define_what_to_run(flag_values)
+    _define_how_to_run(flag_values)
+    _define_code_exec(flag_values)
+    _define_what_to_write(flag_values)
+
+
+def _define_what_to_run(values: flags.FlagValues) -> None:
+    def text(name: str, default: str | None, help_text: str) -> None:
+        flags.DEFINE_string(name, default, help_text, flag_values=values)
+
+    flags.DEFINE_list(
+        "task", [], "Tasks: names, NAME.SUBTASK, patterns, paths, or all.", flag_values=values
+    )
+    text("model", None, "Built-in name, package.module:Class or file.py:Class.")
+    text("model_args", "", "Settings of the model: name=value,…")
+    flags.DEFINE_multi_string("tasks_dir", [], "Folder with tasks of yours.", flag_values=values)
+    flags.DEFINE_list(
+        "shots", ["0"], "Solved examples in the prompt: 0 or 0,2,5.", flag_values=values
+    )
+    _integer(values, "max_examples", None, "Evaluate only the first N examples of a task.", 1)
+    _integer(values, "max_length", None, "Longest answer, in characters.", 1)
+    _integer(values, "seed", None, "Seed of all that is drawn.")
+    text("output_regex", None, "The answer is the first match (its group, if any).")
+    text("stop_string", None, "The answer ends before this text.")
+    text("answer_extraction", None, "Find the answer in free text: letter or number.")
+
+
+def _define_how_to_run(values: flags.FlagValues) -> None:
+    _integer(values, "batch_size", 32, "Most requests in one call of the model.", 1)
+    _integer(values, "batch_chars", None, "Most characters in one call of the model.", 1)
+    _integer(values, "concurrency", 1, "Most calls at once, as far as the model allows.", 1)
+    _integer(values, "parallel_tasks", 1, "Tasks to evaluate side by side.", 1)
+    flags.DEFINE_float("timeout_s", None, "Seconds that an answer may take.", flag_values=values)
+    _integer(values, "max_retries", 5, "How often to ask again after a passing fault.", 0)
+    _integer(values, "max_consecutive_failures", 100, "Stop after so many failures in a row.", 1)
+    flags.DEFINE_boolean("nocache", False, "Keep no answers for later runs.", flag_values=values)
+    flags.DEFINE_string("cache_dir", None, "Where answers are kept.", flag_values=values)
+    flags.DEFINE_boolean("quiet", False, "Show no progress.", flag_values=values)
+
+
+def _define_code_exec(values: flags.FlagValues) -> None:
+    flags.DEFINE_boolean(
+        "allow_code_exec", False, "Run code that the model wrote, in a sandbox.", flag_values=values
+    )
+    flags.DEFINE_enum(
+        "code_exec_isolation",
+        "required",
+        ["required", "reduced"],
+        "What to do where the sandbox cannot hold: refuse, or run with less.",
+        flag_values=values,
+    )
+    flags.DEFINE_float("code_exec_cpu_s", 5.0, "CPU seconds per answer.", flag_values=values)
+    flags.DEFINE_float("code_exec_wall_s", 10.0, "Seconds per answer.", flag_values=values)
+    _integer(values, "code_exec_memory_mb", 256, "Memory per answer in MiB.", 16)
+    _integer(values, "code_exec_workers", None, "Sandbox workers (default: 2, or 1 core).", 1)
+    flags.DEFINE_list(
+        "code_exec_modules", [], "Further modules that the code may import.", flag_values=values
+    )
+
+
+def _define_what_to_write(values: flags.FlagValues) -> None:
+    flags.DEFINE_string("output", "leaderboard.json", "The leaderboard file.", flag_values=values)
+    flags.DEFINE_boolean(
+        "include_per_example", False, "Write every answer and its score too.", flag_values=values
+    )
+    flags.DEFINE_boolean("overwrite", False, "Replace another run's file.", flag_values=values)
+    _integer(values, "allow_failures", 0, "Failed answers that still count as a good run.", 0)
+
+
+def _integer(
+    values: flags.FlagValues,
+    name: str,
+    default: int | None,
+    help_text: str,
+    lower_bound: int | None = None,
+) -> None:
+    flags.DEFINE_integer(name, default, help_text, lower_bound=lower_bound, flag_values=values)
+
+
+def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
+    """Run tasks on a model; 0 for a good run, 1 for one with failures."""
+    if args:
+        raise UsageError(f"evaluate takes flags only (found {args[0]!r}); name tasks with --task.")
+    if flag_values.model is None:
+        raise UsageError("No model given; name one with --model (toy needs nothing).")
+    from lmeval.api.leaderboard_file import RunConfiguration, refuse_other_run, write_leaderboard
+    from lmeval.api.model_registry import build_model, parse_model_args
+    from lmeval.engine.engine import Engine
+    from lmeval.engine.run import load_tasks, run_tasks
+
+    sandbox = _sandbox(flag_values)
+    try:
+        options = _task_options(flag_values, sandbox)
+        tasks = load_tasks(flag_values.task, options, flag_values.tasks_dir)
+        model = build_model(flag_values.model, parse_model_args(flag_values.model_args))
+        recorded = {name: flag_values[name].value for name in _SCORE_FLAGS}
+        _check_output(flag_values.output)
+        with Engine(model, _engine_settings(flag_values)) as engine:
+            if not flag_values.overwrite:
+                hashes = {task.name: task.sha256 for task in tasks}
+                planned = RunConfiguration(
+                    engine.name, engine.fingerprint(), options.seed, recorded, hashes
+                )
+                refuse_other_run(flag_values.output, planned)
+            board = run_tasks(
+                tasks,
+                engine,
+                options,
+                flags=recorded,
+                notify=lambda message: print(message, file=sys.stderr),
+            )
+    finally:
+        if sandbox is not None:
+            sandbox.close()
+    print_leaderboard(board, out)
+    write_leaderboard(
+        board,
+        flag_values.output,
+        include_per_example=flag_values.include_per_example,
+        overwrite=flag_values.overwrite,
+    )
+    print(f"\nWritten to {flag_values.output}", file=out)
+    return _report_failures(board, flag_values.allow_failures, out)
+
+
+def _task_options(values: flags.FlagValues, sandbox: Sandbox | None) -> TaskOptions:
+    from lmeval.api.answers import ANSWER_EXTRACTIONS
+    from lmeval.api.model import compile_output_regex, stop_strings
+    from lmeval.api.options import TaskOptions
+
+    compile_output_regex(values.output_regex)
+    stop_strings(values.stop_string)
+    if values.answer_extraction not in (None, *ANSWER_EXTRACTIONS):
+        known = ", ".join(ANSWER_EXTRACTIONS)
+        raise UsageError(f"--answer_extraction {values.answer_extraction}: known are {known}.")
+    return TaskOptions(
+        shots=_shots(values.shots),
+        max_examples=values.max_examples,
+        seed=values.seed,
+        max_length=values.max_length,
+        stop_string=values.stop_string,
+        output_regex=values.output_regex,
+        answer_extraction=values.answer_extraction,
+        sandbox=sandbox,
+    )
+
+
+def _shots(words: list[str]) -> tuple[int, ...]:
+    if not words or not all(word.strip().isdecimal() for word in words):
+        raise UsageError(f"--shots {','.join(words)}: must be numbers such as 0 or 0,2,5.")
+    return tuple(dict.fromkeys(int(word) for word in words))
+
+
+def _engine_settings(values: flags.FlagValues) -> EngineSettings:
+    from lmeval.engine.settings import EngineSettings
+
+    return EngineSettings(
+        batch_size=values.batch_size,
+        batch_chars=values.batch_chars,
+        concurrency=values.concurrency,
+        timeout_s=values.timeout_s,
+        max_retries=values.max_retries,
+        max_consecutive_failures=values.max_consecutive_failures,
+        cache_dir=None,
+    )
+
+
+def _sandbox(values: flags.FlagValues) -> Sandbox | None:
+    if not values.allow_code_exec:
+        return None
+    from lmeval.sandbox import Limits, Sandbox
+
+    try:
+        limits = Limits(
+            cpu_s=values.code_exec_cpu_s,
+            wall_s=values.code_exec_wall_s,
+            memory_mb=values.code_exec_memory_mb,
+        )
+    except ValueError as error:
+        raise UsageError(f"--code_exec_…: {error}") from None
+    return Sandbox(
+        limits=limits,
+        isolation=values.code_exec_isolation,
+        workers=values.code_exec_workers,
+        extra_modules=tuple(values.code_exec_modules),
+    )
+
+
+def _check_output(path: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise UsageError(f"--output {path}: there is no folder {folder}; make it first.")
+    if os.path.isdir(path):
+        raise UsageError(f"--output {path}: is a folder; name a file.")
+
+
+def print_leaderboard(board: Leaderboard, out: TextIO) -> None:
+    """Print a leaderboard as a table, the overall scores and what failed."""
+    columns = _columns(board.tasks)
+    rows = [[cell(task) for cell in columns.values()] for task in board.tasks]
+    print(f"\nmodel: {board.adapter}\n", file=out)
+    print_table(out, list(columns), rows, left=2)
+    if len(board.tasks) > 1:
+        print(
+            f"\noverall score {shown_score(board.overall_score)} (mean of {len(board.tasks)} "
+            f"results), normalized {shown_score(board.overall_normalized_score)}",
+            file=out,
+        )
+
+
+def _columns(tasks: tuple[TaskResult, ...]) -> Mapping[str, Any]:
+    columns: dict[str, Any] = {"task": lambda t: t.task, "metric": lambda t: t.metric}
+    if any(task.number_of_shots not in (0, -1) for task in tasks):
+        columns["shots"] = lambda t: str(t.number_of_shots)
+    columns |= {
+        "score": lambda t: shown_score(t.score),
+        "± stderr": lambda t: shown_score(t.stderr),
+        "n": lambda t: shown_count(t.total),
+    }
+    for name in ("timeouts", "errors", "no_answer"):
+        if any(getattr(task, name) for task in tasks):
+            columns[name.replace("_", " ")] = lambda t, name=name: str(getattr(t, name))
+    columns["time"] = lambda t: shown_seconds(t.latency_ms and t.latency_ms / 1000)
+    return columns
+
+
+def _report_failures(board: Leaderboard, allowed: int, out: TextIO) -> int:
+    for failure in board.failed_tasks:
+        print(f"{failure.task}: no result: {failure.reason}", file=out)
+    answers = sum(task.failures for task in board.tasks)
+    if answers:
+        worst = [(task.task, _first_error(task)) for task in board.tasks if task.failures]
+        for name, error in worst[:5]:
+            print(f"{name}: first failure: {error}", file=out)
+        print(f"{answers} answers failed; they scored 0 and are counted in n.", file=out)
+    return int(board.failures > allowed)
+
+
+def _first_error(task: TaskResult) -> str:
+    errors = (row.error for _, row in task.per_example if row.error)
+    return next(errors, "the task does not say which")

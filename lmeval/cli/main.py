@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lmeval VERB …`: picks the verb, reads its flags, makes errors a sentence and exit code 2."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol, TextIO, cast
+
+from lmeval.api.errors import LmevalError, UsageError
+
+VERBS = {
+    "evaluate": "run tasks on a model and write a leaderboard",
+    "tasks": "list the tasks, or those with a keyword",
+    "check": "look at a task folder as a reviewer would",
+    "new": "make a task folder that runs at once",
+    "compare": "show which tasks moved between two leaderboards, and which answers flipped",
+    "power": "say how many rows it takes to see a difference",
+    "rescore": "compute a leaderboard again from saved samples, without a model",
+    "cache": "show, prune or export the stored answers",
+    "export_bigbench": "write a leaderboard in BIG-bench's own result files",
+}
+
+EXIT_GOOD, EXIT_FAILURES, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+class Verb(Protocol):
+    """What each module of this package offers."""
+
+    USAGE: str
+    """What follows `lmeval`, on one line."""
+    HELP: str
+    """What the verb does, in a sentence."""
+
+    def define_flags(self, flag_values: Any) -> None:
+        """Define the verb's flags on an absl FlagValues."""
+
+    def run(self, args: list[str], flag_values: Any, out: TextIO) -> int:
+        """Do the verb's work with the positional arguments and the flags; gives the exit code."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+      arguments: everything behind the program's name; sys.argv's unless given.
+
+    Returns:
+      0 good; 1 the run had failures; 2 wrong usage; 130 stopped by Ctrl-C.
+    """
+    _speak_utf8()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if not words or words[0] in ("-h", "--help", "-help", "help"):
+            _print_overview(sys.stdout)
+            return EXIT_GOOD
+        if words[0] == "--version":
+            import lmeval
+
+            print(f"lmeval {lmeval.__version__}")
+            return EXIT_GOOD
+        return _run_verb(words[0].replace("-", "_"), words[1:])
+    except LmevalError as error:
+        print(f"lmeval: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        print("lmeval: stopped.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_GOOD
+
+
+def console() -> None:
+    """The entry point of the installed `lmeval` command."""
+    sys.exit(main())
+
+
+def _speak_utf8() -> None:
+    """Print UTF-8 whatever the locale; what a terminal cannot show must not end a run."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _run_verb(name: str, words: list[str]) -> int:
+    if name not in VERBS:
+        close = difflib.get_close_matches(name, VERBS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(VERBS)}."
+        raise UsageError(f"There is no verb {name!r}; {hint}")
+    from absl import flags
+
+    verb = cast(Verb, importlib.import_module(f"lmeval.cli.{name}"))
+    values = flags.FlagValues()
+    verb.define_flags(values)
+    if any(word in ("-h", "--help", "-help") for word in words):
+        _print_help(name, verb, values, sys.stdout)
+        return EXIT_GOOD
+    try:
+        positional = values([f"lmeval {name}", *words])[1:]
+    except flags.Error as error:
+        text = " ".join(str(error).split()).rstrip(".")
+        raise UsageError(f"{text}; `lmeval {name} --help` lists the flags.") from None
+    return verb.run(positional, values, sys.stdout)
+
+
+def _print_overview(out: TextIO) -> None:
+    print("usage: lmeval VERB [flags]\n\nEvaluate language models on tasks.\n", file=out)
+    for name, what in VERBS.items():
+        print(f"  {name.replace('_', '-'):<16} {what}", file=out)
+    print("\n`lmeval VERB --help` lists a verb's flags.", file=out)
+
+
+def _print_help(name: str, verb: Verb, values: Any, out: TextIO) -> None:
+    print(f"usage: lmeval {verb.USAGE}\n\n{verb.HELP}\n", file=out)
+    for flag_name in values:
+        flag = values[flag_name]
+        shown = (
+            "" if flag.default in (None, [], False, "") else f" (default: {flag.default_as_str})"
+        )
+        value = "" if flag.boolean else "=…"
+        print(f"  --{flag_name + value:<24} {flag.help}{shown}", file=out)
