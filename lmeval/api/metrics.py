@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metric registry, and the three metrics that compare short strings.
 
-A metric is an ordinary function `(prediction, targets, extras) -> score in [0, 1]`, pure and without
-state, registered under the name that task files use:
+A metric is an ordinary function `(prediction, targets, extras) -> score in [0, 1]`, pure and
+stateless, registered under the name that task files use:
 
     @metric("starts_like")
     def starts_like(prediction, targets, extras):
         return float(any(prediction.startswith(target[:3]) for target in targets))
 
-The other built-in metrics live in modules of their own, imported when their name is first asked for.
+The other built-in metrics live in modules of their own, imported when first asked for.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Metric:
     Attributes:
       name: what task files call it.
       function: the function itself; its signature depends on `kind`.
-      kind: "example": `(prediction, targets, extras) -> float`. "rows": the same three for all rows at
-        once, each a sequence with one entry a row, `-> float | dict[str, float]`. "choices":
-        `(log_probs, choices, targets) -> dict[str, float]`, for one row. "sandbox": runs code that a
-        model wrote.
+      kind: "example": `(prediction, targets, extras) -> float`. "rows": the same three for all rows
+        at once, each a sequence with one entry a row, `-> float | dict[str, float]`. "choices":
+        `(log_probs, choices, targets) -> dict[str, float]`, for one row. "sandbox": runs code that
+        a model wrote.
       origin: the file (or interactive session) that defines it.
-      check_row: `(targets, extras) -> str | None`, called when a task is loaded: why a row cannot be
-        scored by this metric, or None when it can.
+      check_row: `(targets, extras) -> str | None`, called when a task is loaded: why a row cannot
+        be scored by this metric, or None when it can.
       low_score: what the worst answers score.
       high_score: what perfect answers score.
     """
@@ -182,7 +182,7 @@ def find_metric(name: str) -> Metric:
     if name not in _registered and name in _BUILT_IN_MODULES:
         importlib.import_module(_BUILT_IN_MODULES[name])
     if name not in _registered:
-        raise MetricError(f"there is no metric {name!r}; {_known_names_like(name)}.")
+        raise MetricError(f"there is no metric {name!r}; {_known_names_like(name)}")
     return _registered[name]
 
 
@@ -216,7 +216,7 @@ def _known_names_like(name: str) -> str:
     close = difflib.get_close_matches(str(name), metric_names(), n=3)
     if close:
         return "did you mean " + " or ".join(close) + "?"
-    return "the known ones are " + ", ".join(metric_names())
+    return "the known ones are " + ", ".join(metric_names()) + "."
 
 
 def normalize_answer(text: str) -> str:
