@@ -93,9 +93,9 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
             for number, raw in enumerate(file, 1):
                 if number == 1:
                     raw = raw.removeprefix(_BYTE_ORDER_MARK)
-                stripped = raw.strip(b" \t\r\n")
-                if stripped and not stripped.startswith(b"#"):
-                    yield number, _decode(path, number, stripped)
+                raw = raw.rstrip(b" \t\r\n")
+                if raw and not raw.lstrip(b" \t").startswith(b"#"):
+                    yield number, _decode(path, number, raw)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TaskFileError(path, f"the gzip data is damaged ({error}).", number + 1) from None
     except OSError as error:
@@ -142,8 +142,8 @@ def _column(fault: strict_json.JsonFault) -> int | None:
 
 
 def _row_reason(text: str, fault: strict_json.JsonFault) -> str:
-    if text[0] in "[{" and fault.index is not None and fault.index >= len(text):
-        kind = "array" if text[0] == "[" else "object"
+    if text.lstrip()[:1] in ("[", "{") and fault.index is not None and fault.index >= len(text):
+        kind = "array" if text.lstrip()[0] == "[" else "object"
         return f"one JSON object per line expected; this {kind} does not end on its line."
     return f"{fault.reason}."
 
