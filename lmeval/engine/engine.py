@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Engine: a model that stands between tasks and another model.
+
+What a task asks is looked up in the store, batched, run side by side and within time limits,
+repeated after passing faults, kept, and given back in the task's order.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from lmeval.api.errors import InvalidValueError
+from lmeval.api.model import (
+    LogProbs,
+    Model,
+    ModelData,
+    StopStrings,
+    compile_output_regex,
+    finish_completion,
+    paired_targets,
+    stop_strings,
+)
+from lmeval.engine.cache import AnswerStore, KeyMaker, NewAnswer, occurrence_key
+from lmeval.engine.executors import Workers
+from lmeval.engine.kinds import Answer, Kind, ScoreRequest, TextRequest, WholeTextRequest
+from lmeval.engine.progress import LoggedProgress, ProgressSink
+from lmeval.engine.schedule import Request, RunStopped, Tally, Ticket, tickets_of
+from lmeval.engine.settings import Counts, EngineSettings
+
+_LOOKED_UP_AT_ONCE = 2000
+
+
+class _Asker(Model):
+    """The methods of a model, carried out by an engine in the name of one task."""
+
+    max_concurrency = 1_000_000  # the engine orders its callers itself
+
+    def __init__(self, engine: Engine, tally: Tally) -> None:
+        self._engine = engine
+        self._tally = tally
+        self._occurrences: dict[Hashable, int] = {}
+
+    def generate_text(  # type: ignore[override]
+        self,
+        inputs: str | Sequence[str],
+        max_length: int | None = None,
+        stop_string: StopStrings = None,
+        output_regex: str | None = None,
+    ) -> str | list[str]:
+        """See `Model.generate_text`; a request that fails gives a Completion with `error`.
+
+        Raises:
+          UnsupportedByModel: the model writes no text.
+          InvalidValueError: an argument cannot be right.
+          RunStopped: the run was stopped meanwhile.
+        """
+        pattern = compile_output_regex(output_regex)
+        stops = stop_strings(stop_string)
+        prompts = [inputs] if isinstance(inputs, str) else list(inputs)
+        _check_texts("generate_text", prompts)
+        answers = self._engine._ask(self, TextRequest(max_length, stops), prompts)
+        finished = [finish_completion(text, max_length, stops, pattern) for text in answers]
+        return finished[0] if isinstance(inputs, str) else list(finished)
+
+    def cond_log_prob(  # type: ignore[override]
+        self,
+        inputs: str | Sequence[str],
+        targets: Sequence[str] | Sequence[Sequence[str]],
+        absolute_normalization: bool | None = False,
+    ) -> list[float] | list[list[float]]:
+        """See `Model.cond_log_prob`; a request that fails gives LogProbs with `error`.
+
+        Raises:
+          UnsupportedByModel: the model cannot score given text.
+          InvalidValueError: an argument cannot be right.
+          RunStopped: the run was stopped meanwhile.
+        """
+        contexts, target_lists = paired_targets(inputs, targets)
+        _check_texts("cond_log_prob", contexts)
+        kind = ScoreRequest(bool(absolute_normalization))
+        pairs = list(zip(contexts, target_lists, strict=True))
+        answers = self._engine._ask(self, kind, pairs)
+        return answers[0] if isinstance(inputs, str) else list(answers)
+
+    def rolling_log_prob(self, texts: Sequence[str]) -> list[float]:
+        """See `Model.rolling_log_prob`.
+
+        Returns:
+          LogProbs with one number a text; -inf stands for a request that failed, and `error` says
+          why the first of them did.
+
+        Raises:
+          UnsupportedByModel: the model cannot score whole texts.
+          InvalidValueError: an argument cannot be right.
+          RunStopped: the run was stopped meanwhile.
+        """
+        whole_texts = list(texts)
+        _check_texts("rolling_log_prob", whole_texts)
+        answers = self._engine._ask(self, WholeTextRequest(), whole_texts)
+        error = next((answer.error for answer in answers if answer.error is not None), None)
+        return LogProbs([answer[0] for answer in answers], error=error)
+
+    def number(self, keys: Sequence[Hashable]) -> list[int]:
+        """How often each key was asked for in this task before; later ones count earlier ones."""
+        return _numbers(keys, self._occurrences)
+
+
+class TaskView(_Asker):
+    """The engine as one task sees it; see `Engine.for_task`."""
+
+    def __init__(self, engine: Engine, tally: Tally) -> None:
+        super().__init__(engine, tally)
+        self.deterministic = engine.deterministic
+
+    @property
+    def name(self) -> str:
+        """See `Model.name`."""
+        return self._engine.name
+
+    def model_data(self) -> ModelData:
+        """See `Model.model_data`."""
+        return self._engine.model_data()
+
+    def fingerprint(self) -> str | None:
+        """See `Model.fingerprint`."""
+        return self._engine.fingerprint()
+
+    def usage(self) -> dict[str, float]:
+        """See `Model.usage`."""
+        return self._engine.usage()
+
+
+class Engine(_Asker):
+    """A model that asks another one in batches, side by side, and forgets no answer.
+
+    It may be used from several threads at once. Without `for_task`, requests count under "".
+
+    Args:
+      model: the model to ask.
+      settings: how to ask it.
+      clock: seconds, only ever growing; for latencies and time limits.
+      rng: spreads the waits before retries; they have no part in any score.
+      progress: is told of every batch; None to log notices only.
+
+    Raises:
+      UsageError: the store cannot be opened.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: EngineSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+        progress: ProgressSink | None = None,
+    ) -> None:
+        super().__init__(self, Tally(""))
+        self.settings = settings or EngineSettings()
+        self.deterministic = model.deterministic
+        self._model = model
+        self._progress = progress or LoggedProgress()
+        self._lock = threading.Lock()
+        self._tallies = {"": self._tally}
+        self._asked: dict[bytes, Request] = {}
+        self._open_tickets: set[Ticket] = set()
+        self._failures_in_a_row = 0
+        self._stopped: BaseException | None = None
+        self._drained = False
+        self._store = self._open_store()
+        self._workers = Workers(model, self.settings, self, clock, rng or random.Random())
+        if self.settings.concurrency > model.max_concurrency:
+            self.notice(
+                f"The model {model.name} takes {model.max_concurrency} calls at once; "
+                f"concurrency {self.settings.concurrency} is lowered to that."
+            )
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def for_task(self, name: str) -> TaskView:
+        """The model that the task `name` is to be given.
+
+        Its requests are counted under that name. Equal requests through one view are numbered, so
+        that each has its own place in the store where the model is not deterministic; a new view
+        begins anew, and so finds the answers of an earlier one again.
+        """
+        with self._lock:
+            return TaskView(self, self._tallies.setdefault(name, Tally(name)))
+
+    def counts(self, task: str = "") -> Counts:
+        """What happened to the requests of `task` so far."""
+        with self._lock:
+            return self._tallies.get(task, Tally(task)).counts()
+
+    @property
+    def name(self) -> str:
+        """See `Model.name`."""
+        return self._model.name
+
+    def model_data(self) -> ModelData:
+        """See `Model.model_data`."""
+        return self._model.model_data()
+
+    def fingerprint(self) -> str | None:
+        """See `Model.fingerprint`."""
+        return self._model.fingerprint()
+
+    def usage(self) -> dict[str, float]:
+        """See `Model.usage`."""
+        return self._model.usage()
+
+    def stop(self, reason: BaseException | str) -> None:
+        """Start no further call of the model; everybody who waits for an answer gets RunStopped.
+
+        Calls under way go on, and their answers are kept.
+        """
+        failure = RunStopped(reason) if isinstance(reason, str) else reason
+        with self._lock:
+            if self._stopped is None:
+                self._stopped = failure
+            for ticket in self._open_tickets:
+                ticket.fail(self._stopped)
+        self._workers.stop()
+
+    def drain(self) -> None:
+        """After `stop`: wait until the calls under way are over and their answers kept.
+
+        A second call does not wait, so that a second Ctrl-C ends the program at once.
+        """
+        if not self._drained:
+            self._drained = True
+            self._workers.drain()
+
+    def close(self) -> None:
+        """Stop, wait for calls under way, and close the store and the model."""
+        self.stop("The engine is closed.")
+        self.drain()
+        if self._store is not None:
+            self._store.close()
+        self._model.close()
+
+    def answered(self, requests: Sequence[Request], answers: Sequence[Answer]) -> None:
+        """Keep the answers of the model, then hand them out."""
+        if self._store is not None:
+            pairs = zip(requests, answers, strict=True)
+            self._store.add([_kept(*pair) for pair in pairs if not pair[1].error])
+        with self._lock:
+            for answer in answers:
+                failures = self._failures_in_a_row + 1 if answer.error else 0
+                self._failures_in_a_row = failures
+            self._hand_out(requests, answers)
+        self._tell(requests)
+        limit = self.settings.max_consecutive_failures
+        if limit is not None and failures >= limit:
+            self.stop(
+                f"Stopped after {failures} failed requests in a row, the last one with "
+                f'"{answers[-1].error}"; mend the cause, and the same command goes on from here.'
+            )
+
+    def repeated(self, requests: Sequence[Request]) -> None:
+        """Count a retry of `requests`."""
+        with self._lock:
+            for request in requests:
+                request.waiters[0][0].tally.retries += 1
+
+    def refused(self, requests: Sequence[Request], failure: BaseException) -> None:
+        """End the calls behind `requests` with `failure`."""
+        with self._lock:
+            self._forget(requests)
+            for ticket in tickets_of(requests):
+                ticket.fail(failure)
+
+    def broken(self, failure: BaseException) -> None:
+        """End everything with `failure`."""
+        self.stop(failure)
+
+    def notice(self, message: str) -> None:
+        """Pass a sentence on to whoever shows progress."""
+        self._progress.notice(message)
+
+    def _open_store(self) -> AnswerStore | None:
+        if self.settings.cache_dir is None:
+            return None
+        fingerprint = self._model.fingerprint()
+        if fingerprint is None:
+            self.notice(
+                f"The model {self._model.name} does not state what its answers depend on, so they "
+                "are not stored, and a run that breaks off cannot be resumed."
+            )
+            return None
+        return AnswerStore(self.settings.cache_dir, self._model.name, fingerprint, self.notice)
+
+    def _ask(self, asker: _Asker, kind: Kind, payloads: list[Any]) -> list[Any]:
+        """The answers to `payloads`, in order."""
+        if not payloads:
+            return []
+        ticket = Ticket(len(payloads), asker._tally)
+        requests = self._register(asker, kind, payloads, ticket)
+        try:
+            missing = self._look_up(requests)
+            if missing:
+                self._workers.submit(missing)
+            self._workers.wait(ticket, self._progress.tick)
+        except KeyboardInterrupt:
+            self.stop("Interrupted; the same command goes on from here.")
+            self.drain()
+            raise
+        finally:
+            with self._lock:
+                self._open_tickets.discard(ticket)
+        if ticket.failure is not None:
+            raise ticket.failure
+        return ticket.answers
+
+    def _register(
+        self, asker: _Asker, kind: Kind, payloads: list[Any], ticket: Ticket
+    ) -> list[Request]:
+        """The requests that nobody else has asked for already, in order."""
+        keys, numbers = self._keys(asker, kind, payloads)
+        requests = []
+        with self._lock:
+            if self._stopped is not None:
+                raise self._stopped
+            self._open_tickets.add(ticket)
+            ticket.tally.requests += len(payloads)
+            for place, payload in enumerate(payloads):
+                key = keys[place] if keys else None
+                twin = self._asked.get(key) if key else None
+                if twin is not None:
+                    twin.waiters.append((ticket, place))
+                    continue
+                number = numbers[place] if numbers else 0
+                payload = kind.numbered(payload, number)
+                request = Request(kind, payload, key, number, (ticket, place))
+                requests.append(request)
+                if key:
+                    self._asked[key] = request
+        return requests
+
+    def _keys(
+        self, asker: _Asker, kind: Kind, payloads: list[Any]
+    ) -> tuple[list[bytes], list[int]]:
+        """Keys and occurrence numbers, each empty where there is no need for them."""
+        if self._store is None and not self.deterministic:
+            return [], _numbers([kind.identity(payload) for payload in payloads], {})
+        maker = KeyMaker(self._model.fingerprint() or "", kind)
+        keys = [maker.key(kind.texts(payload)) for payload in payloads]
+        if self.deterministic:
+            return keys, []
+        with self._lock:
+            numbers = asker.number(keys)
+        return list(map(occurrence_key, keys, numbers)), numbers
+
+    def _look_up(self, requests: list[Request]) -> list[Request]:
+        """Answer what is stored; the requests that are not."""
+        if self._store is None:
+            return requests
+        missing: list[Request] = []
+        for start in range(0, len(requests), _LOOKED_UP_AT_ONCE):
+            chunk = requests[start : start + _LOOKED_UP_AT_ONCE]
+            stored = self._store.find([request.key for request in chunk if request.key])
+            known = [request for request in chunk if request.key in stored]
+            answers = [one.kind.unpack(*stored[one.key]) for one in known if one.key]
+            if known:
+                with self._lock:
+                    self._hand_out(known, answers)
+                self._tell(known)
+            missing += [request for request in chunk if request.key not in stored]
+        return missing
+
+    def _hand_out(self, requests: Sequence[Request], answers: Sequence[Answer]) -> None:
+        """Give every waiter its answer and count it; the caller holds the lock."""
+        self._forget(requests)
+        for request, answer in zip(requests, answers, strict=True):
+            for turn, (ticket, place) in enumerate(request.waiters):
+                ticket.tally.add(answer, shared=turn > 0)
+                ticket.put(place, answer)
+
+    def _forget(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            if request.key:
+                self._asked.pop(request.key, None)
+
+    def _tell(self, requests: Sequence[Request]) -> None:
+        for tally in {ticket.tally for ticket in tickets_of(requests)}:
+            self._progress.advanced(tally.task, self.counts(tally.task))
+
+
+def _numbers(keys: Sequence[Hashable], counts: dict[Hashable, int]) -> list[int]:
+    """How often each key occurred before, with `counts` from before the first of them."""
+    numbers = []
+    for key in keys:
+        number = counts.get(key, 0)
+        counts[key] = number + 1
+        numbers.append(number)
+    return numbers
+
+
+def _kept(request: Request, answer: Answer) -> NewAnswer:
+    kind = request.kind
+    texts = kind.texts(request.payload)
+    return NewAnswer(request.key or b"", request.occurrence, kind, texts, kind.pack(answer))
+
+
+def _check_texts(method: str, texts: list[Any]) -> None:
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidValueError(
+                f"{method} got {text!r:.100} as input {place}, a {type(text).__name__}; "
+                "inputs must be strings."
+            )

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three kinds of request: how each is asked, checked, named in a key and kept.
+
+An instance holds the settings of a request, so that requests with equal kinds may share a call.
+What is asked for (the payload) is a prompt, a context with its targets, or a whole text.
+"""
+
+from __future__ import annotations
+
+import abc
+import json
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar
+
+import attrs
+
+from lmeval.api.errors import ModelError
+from lmeval.api.model import Completion, LogProbs, Model, Prompt
+
+Answer = Completion | LogProbs
+"""What a request gives."""
+
+Packed = tuple[str, str | None, float | None, str | None]
+"""An answer as the store keeps it: text, raw text if different, latency, further facts as JSON."""
+
+_COMPLETION_FACTS = ("finish_reason", "prompt_tokens", "completion_tokens", "reasoning")
+
+
+class NumberedPrompt(Prompt):
+    """A prompt that was asked for before: `sample` counts its occurrences from 0.
+
+    A model that draws its answers from a seed makes each occurrence a sample of its own with it,
+    also where the engine asks for them in different calls.
+    """
+
+    __slots__ = ("sample",)
+    sample: int
+
+    @classmethod
+    def of(cls, prompt: str, sample: int) -> NumberedPrompt:
+        """`prompt` with everything that it carries, as the occurrence number `sample`."""
+        carried = prompt if isinstance(prompt, Prompt) else Prompt(prompt)
+        numbered = cls(str(prompt), carried.messages, carried.task, carried.id)
+        numbered.sample = sample
+        return numbered
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NumberedPrompt.of, (Prompt(*self.__getnewargs__()), self.sample)
+
+
+class Kind(abc.ABC):
+    """One kind of request with its settings."""
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The settings that can change an answer, in a form that equal settings share."""
+
+    @abc.abstractmethod
+    def size(self, payload: Any) -> int:
+        """Characters that the model has to read."""
+
+    @abc.abstractmethod
+    def texts(self, payload: Any) -> Sequence[str]:
+        """Everything in the payload that can change an answer, as a sequence of texts."""
+
+    @abc.abstractmethod
+    def identity(self, payload: Any) -> Hashable:
+        """What a repetition of the payload has in common with it."""
+
+    def numbered(self, payload: Any, sample: int) -> Any:
+        """The payload as the occurrence number `sample`, where that can change the answer."""
+        return payload
+
+    @abc.abstractmethod
+    def ask(self, model: Model, payloads: list[Any]) -> Any:
+        """Call the model once with all payloads."""
+
+    @abc.abstractmethod
+    def checked(self, payload: Any, answer: Any, latency_ms: float) -> Answer:
+        """The model's answer as Completion or LogProbs.
+
+        Raises:
+          ModelError: it is none; the text says what the model gave instead.
+        """
+
+    @abc.abstractmethod
+    def failed(self, payload: Any, error: str, latency_ms: float | None) -> Answer:
+        """What stands for an answer that there is not."""
+
+    @abc.abstractmethod
+    def pack(self, answer: Any) -> Packed:
+        """The answer as the store keeps it."""
+
+    @abc.abstractmethod
+    def unpack(
+        self, text: str, raw: str | None, latency_ms: float | None, facts: str | None
+    ) -> Answer:
+        """The answer that was packed, marked as cached."""
+
+
+def _checked_log_probs(answer: Any, expected: int, latency_ms: float) -> LogProbs:
+    try:
+        values = [float(value) for value in answer]
+    except (TypeError, ValueError):
+        raise ModelError(f"the model gave {answer!r:.200} instead of log-probabilities") from None
+    if len(values) != expected:
+        raise ModelError(f"the model gave {len(values)} log-probabilities for {expected} targets")
+    if any(math.isnan(value) or value == math.inf for value in values):
+        raise ModelError(f"the model gave {values!r:.200}, which are no log-probabilities")
+    if not isinstance(answer, LogProbs):
+        return LogProbs(values, latency_ms=latency_ms)
+    facts = answer.facts()
+    if facts["latency_ms"] is None:
+        facts["latency_ms"] = latency_ms
+    return LogProbs(values, **facts)
+
+
+def _packed_log_probs(answer: LogProbs) -> Packed:
+    facts: dict[str, Any] = {}
+    if answer.truncated_tokens:
+        facts["truncated_tokens"] = answer.truncated_tokens
+    if answer.token_counts:
+        facts["token_counts"] = answer.token_counts
+    return json.dumps(answer), None, answer.latency_ms, json.dumps(facts) if facts else None
+
+
+def _unpacked_log_probs(text: str, latency_ms: float | None, facts: str | None) -> LogProbs:
+    further = json.loads(facts) if facts else {}
+    return LogProbs(json.loads(text), latency_ms=latency_ms, cached=True, **further)
+
+
+@attrs.frozen
+class TextRequest(Kind):
+    """A request for text. The payload is the prompt."""
+
+    name: ClassVar[str] = "generate_text"
+    max_length: int | None
+    stops: tuple[str, ...]
+
+    def settings(self) -> dict[str, Any]:
+        """See `Kind.settings`. The order of stop strings makes no difference to an answer."""
+        return {"max_length": self.max_length, "stop_strings": sorted(set(self.stops))}
+
+    def size(self, payload: str) -> int:
+        """See `Kind.size`."""
+        return len(payload)
+
+    def texts(self, payload: str) -> Sequence[str]:
+        """See `Kind.texts`: the prompt and its messages, without the ids of task and example."""
+        messages = getattr(payload, "messages", ())
+        if not messages:
+            return (payload,)
+        return (payload, *(part for message in messages for part in message))
+
+    def identity(self, payload: str) -> Hashable:
+        """See `Kind.identity`: the ids count too, for models that answer by them."""
+        if not isinstance(payload, Prompt):
+            return payload
+        return str(payload), payload.messages, payload.task, payload.id
+
+    def numbered(self, payload: str, sample: int) -> str:
+        """See `Kind.numbered`."""
+        return NumberedPrompt.of(payload, sample) if sample else payload
+
+    def ask(self, model: Model, payloads: list[Any]) -> Any:
+        """See `Kind.ask`."""
+        stops = self.stops if len(self.stops) > 1 else self.stops[0] if self.stops else None
+        return model.generate_text(payloads, self.max_length, stops)
+
+    def checked(self, payload: str, answer: Any, latency_ms: float) -> Completion:
+        """See `Kind.checked`."""
+        if type(answer) is str:
+            return Completion(answer, latency_ms=latency_ms)
+        if isinstance(answer, Completion):
+            if answer.latency_ms is not None:
+                return answer
+            # A copy, because a model may give one object for several requests.
+            return Completion(str(answer), **{**answer.facts(), "latency_ms": latency_ms})
+        if isinstance(answer, str):
+            return Completion(str(answer), latency_ms=latency_ms)
+        raise ModelError(
+            f"the model gave {answer!r:.200}, a {type(answer).__name__}, instead of a string"
+        )
+
+    def failed(self, payload: str, error: str, latency_ms: float | None) -> Completion:
+        """See `Kind.failed`."""
+        return Completion("", error=error, latency_ms=latency_ms)
+
+    def pack(self, answer: Completion) -> Packed:
+        """See `Kind.pack`."""
+        known = ((name, getattr(answer, name)) for name in _COMPLETION_FACTS)
+        facts = {name: value for name, value in known if value is not None and value != ""}
+        raw = None if answer.raw == answer else answer.raw
+        return str(answer), raw, answer.latency_ms, json.dumps(facts) if facts else None
+
+    def unpack(
+        self, text: str, raw: str | None, latency_ms: float | None, facts: str | None
+    ) -> Completion:
+        """See `Kind.unpack`."""
+        further = json.loads(facts) if facts else {}
+        return Completion(text, raw=raw, latency_ms=latency_ms, cached=True, **further)
+
+
+@attrs.frozen
+class ScoreRequest(Kind):
+    """A request for log-probabilities. The payload is (context, targets)."""
+
+    name: ClassVar[str] = "cond_log_prob"
+    absolute: bool
+
+    def settings(self) -> dict[str, Any]:
+        """See `Kind.settings`."""
+        return {"absolute_normalization": self.absolute}
+
+    def size(self, payload: tuple[str, list[str]]) -> int:
+        """See `Kind.size`."""
+        return len(payload[0]) + max(map(len, payload[1]), default=0)
+
+    def texts(self, payload: tuple[str, list[str]]) -> Sequence[str]:
+        """See `Kind.texts`; the number of targets sets them apart from messages."""
+        context, targets = payload
+        messages = getattr(context, "messages", ())
+        parts = (part for message in messages for part in message)
+        return (str(len(targets)), context, *targets, *parts)
+
+    def identity(self, payload: tuple[str, list[str]]) -> Hashable:
+        """See `Kind.identity`."""
+        return payload[0], tuple(payload[1])
+
+    def ask(self, model: Model, payloads: list[Any]) -> Any:
+        """See `Kind.ask`."""
+        contexts = [context for context, _ in payloads]
+        return model.cond_log_prob(contexts, [targets for _, targets in payloads], self.absolute)
+
+    def checked(self, payload: tuple[str, list[str]], answer: Any, latency_ms: float) -> LogProbs:
+        """See `Kind.checked`."""
+        return _checked_log_probs(answer, len(payload[1]), latency_ms)
+
+    def failed(
+        self, payload: tuple[str, list[str]], error: str, latency_ms: float | None
+    ) -> LogProbs:
+        """See `Kind.failed`."""
+        return LogProbs.failed(len(payload[1]), error, latency_ms)
+
+    def pack(self, answer: LogProbs) -> Packed:
+        """See `Kind.pack`."""
+        return _packed_log_probs(answer)
+
+    def unpack(
+        self, text: str, raw: str | None, latency_ms: float | None, facts: str | None
+    ) -> LogProbs:
+        """See `Kind.unpack`."""
+        return _unpacked_log_probs(text, latency_ms, facts)
+
+
+@attrs.frozen
+class WholeTextRequest(Kind):
+    """A request for the log-probability of a whole text. The payload is the text."""
+
+    name: ClassVar[str] = "rolling_log_prob"
+
+    def settings(self) -> dict[str, Any]:
+        """See `Kind.settings`."""
+        return {}
+
+    def size(self, payload: str) -> int:
+        """See `Kind.size`."""
+        return len(payload)
+
+    def texts(self, payload: str) -> Sequence[str]:
+        """See `Kind.texts`."""
+        return (payload,)
+
+    def identity(self, payload: str) -> Hashable:
+        """See `Kind.identity`."""
+        return payload
+
+    def ask(self, model: Model, payloads: list[Any]) -> Any:
+        """See `Kind.ask`."""
+        return model.rolling_log_prob(payloads)
+
+    def checked(self, payload: str, answer: Any, latency_ms: float) -> LogProbs:
+        """See `Kind.checked`."""
+        return _checked_log_probs((answer,), 1, latency_ms)
+
+    def failed(self, payload: str, error: str, latency_ms: float | None) -> LogProbs:
+        """See `Kind.failed`."""
+        return LogProbs.failed(1, error, latency_ms)
+
+    def pack(self, answer: LogProbs) -> Packed:
+        """See `Kind.pack`."""
+        return _packed_log_probs(answer)
+
+    def unpack(
+        self, text: str, raw: str | None, latency_ms: float | None, facts: str | None
+    ) -> LogProbs:
+        """See `Kind.unpack`."""
+        return _unpacked_log_probs(text, latency_ms, facts)
