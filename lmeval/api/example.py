@@ -42,7 +42,7 @@ class Example:
 
 
 def read_examples(
-    path: str | os.PathLike[str], default_metric: str | None = None
+    path: str | os.PathLike[str], default_metric: str | None = None, unnamed: str = "row"
 ) -> Iterator[Example]:
     r"""Read a task file row by row, checking each.
 
@@ -52,6 +52,7 @@ def read_examples(
     Args:
       path: the file.
       default_metric: the metric of rows that name none.
+      unnamed: rows without an id are called `unnamed`-1, `unnamed`-2 and so on, by position.
 
     Yields:
       The examples in the file's order; nothing but the seen ids and the current row is kept.
@@ -62,7 +63,7 @@ def read_examples(
     ids: dict[str, int] = {}
     metric = default_metric
     for line, text in read_lines(path):
-        example = parse_row(path, line, text, len(ids) + 1, metric)
+        example = parse_row(path, line, text, f"{unnamed}-{len(ids) + 1}", metric)
         if example.id in ids:
             raise TaskFileError(
                 path,
@@ -152,7 +153,7 @@ def parse_row(
     path: str | os.PathLike[str],
     line: int,
     text: str,
-    position: int = 1,
+    default_id: str = "row-1",
     default_metric: str | None = None,
 ) -> Example:
     """Make an Example of one line of a task file.
@@ -161,7 +162,7 @@ def parse_row(
       path: the file, for error messages.
       line: the physical line, from 1.
       text: the line.
-      position: which row of the file this is, from 1; gives the id of a row that states none.
+      default_id: the id of a row that states none.
       default_metric: the metric of a row that names none.
 
     Raises:
@@ -173,7 +174,7 @@ def parse_row(
             raise TaskFileError(path, _unknown_key(key), line)
     try:
         return Example(
-            id=_row_id(row, position),
+            id=_row_id(row, default_id),
             prompt=_prompt(row),
             targets=_targets(row),
             metric=_metric(row, default_metric),
@@ -199,10 +200,10 @@ def _described(value: object) -> str:
     return shown if len(shown) <= 40 else f"{shown[:40]}…"
 
 
-def _row_id(row: dict[str, Any], position: int) -> str:
+def _row_id(row: dict[str, Any], default_id: str) -> str:
     value = row.get("id")
     if value is None and "id" not in row:
-        return f"row-{position}"
+        return default_id
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise _RowFault(f"'id' must be a string or an integer, found {_described(value)}.")
     return str(value)

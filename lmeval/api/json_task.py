@@ -301,7 +301,10 @@ def _with_options(settings: TaskSettings, options: TaskOptions) -> TaskSettings:
 
 
 def read_rows(
-    path: Path, settings: TaskSettings | None = None, limit: int | None = None
+    path: Path,
+    settings: TaskSettings | None = None,
+    limit: int | None = None,
+    unnamed: str = "row",
 ) -> list[Example]:
     """Read and check the rows of a task file, the metric's own demands included.
 
@@ -309,6 +312,7 @@ def read_rows(
       path: a `.jsonl` or `.jsonl.gz` file.
       settings: the task's settings, for the metric of rows that name none.
       limit: how many rows to read; later rows are neither read nor checked.
+      unnamed: what rows without an id are called, before their number.
 
     Raises:
       TaskFileError: the file or a row is not as it must be, or there is no row.
@@ -316,7 +320,7 @@ def read_rows(
     rows: list[Example] = []
     metric: Metric | None = None
     default_metric = None if settings is None else settings.metric
-    for row in itertools.islice(read_examples(path, default_metric), limit):
+    for row in itertools.islice(read_examples(path, default_metric, unnamed), limit):
         if metric is None:
             metric = _metric_of(path, row)
         if metric.check_row is not None:

@@ -38,7 +38,7 @@ def load_jsonl_task(path: Path, name: str, options: TaskOptions) -> JsonTask:
             load_module(path / "metrics.py", f"lmeval_task_metrics.{name}")
     draws_from_rows = max(options.shots) > 0 and shots_file is None
     rows = read_rows(rows_file, settings, None if draws_from_rows else options.max_examples)
-    pool = rows if shots_file is None else read_rows(shots_file, settings)
+    pool = rows if shots_file is None else read_rows(shots_file, settings, unnamed="shot")
     try:
         return JsonTask(name, rows[: options.max_examples], settings, options, pool)
     except TaskFileError:

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding tasks by name, pattern, path and `all`; hashes of their content; faults in programs."""
+
+import hashlib
+import json
+
+import pytest
+
+from lmeval import TaskOptions
+from lmeval.api.errors import TaskError, TaskFileError, UsageError
+from lmeval.api.registry import TaskCatalog, content_hash, load_task, source_of, summarize_task
+
+ROW = '{"prompt": "q", "targets": ["a"], "metric": "exact_match"}\n'
+PROGRAM = """
+from lmeval import ScoreData, Task, TaskMetadata
+class Mine(Task):
+    def get_task_details(self):
+        return TaskMetadata("mine", "d", ["k"], 1, 1)
+    def evaluate_model(self, model):
+        return ScoreData({"s": 1.0}, "s", 0, 0, 1)
+"""
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    for name in ("sums", "sums_long", "words"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "task.jsonl").write_text(ROW)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "task.py").write_text(PROGRAM)
+    (tmp_path / "bare.jsonl").write_text(ROW)
+    (tmp_path / "_private").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "README.md").write_text("notes")
+    return tmp_path
+
+
+def names(catalog, *wanted):
+    return [source.name for source, _ in catalog.select(wanted)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (["all"], ["bare", "mine", "sums", "sums_long", "words"]),
+        (["words", "sums"], ["words", "sums"]),
+        (["sums*"], ["sums", "sums_long"]),
+        (["sums", "sums*"], ["sums", "sums_long"]),
+        (["arithmetic"], ["arithmetic"]),
+    ],
+)
+def test_selection(tasks, wanted, found):
+    assert names(TaskCatalog.of([tasks]), *wanted) == found
+
+
+def test_a_path_names_a_task(tasks):
+    assert names(TaskCatalog.of(), str(tasks / "words")) == ["words"]
+
+
+def test_the_users_folder_goes_before_the_shipped_tasks(tasks):
+    (tasks / "arithmetic").mkdir()
+    (tasks / "arithmetic" / "task.jsonl").write_text(ROW)
+    ((source, _),) = TaskCatalog.of([tasks]).select(["arithmetic"])
+    assert source.path == tasks / "arithmetic"
+
+
+def test_folders_of_the_environment_are_found(tasks, monkeypatch):
+    monkeypatch.setenv("LMEVAL_TASKS_PATH", str(tasks))
+    assert "words" in names(TaskCatalog.of(), "all")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "hint"),
+    [
+        ("sumss", "did you mean sums"),
+        ("zzz", "lists them all"),
+        ("zz*", "no task 'zz"),
+        ("", "no task"),
+    ],
+)
+def test_an_unknown_name_is_said(tasks, wanted, hint):
+    with pytest.raises(UsageError, match=hint):
+        TaskCatalog.of([tasks]).select([wanted])
+
+
+def test_no_name_at_all_is_said(tasks):
+    with pytest.raises(UsageError, match="No task given"):
+        TaskCatalog.of([tasks]).select([])
+
+
+def test_a_missing_folder_is_said(tmp_path):
+    with pytest.raises(UsageError, match="There is no tasks folder"):
+        TaskCatalog.of([tmp_path / "none"])
+
+
+def test_a_folder_with_two_tasks_is_refused(tasks):
+    (tasks / "mine" / "task.jsonl").write_text(ROW)
+    with pytest.raises(TaskError, match=r"both a task\.py and a task\.jsonl"):
+        source_of(tasks / "mine")
+
+
+def load(path, **options):
+    return load_task(source_of(path), TaskOptions(**options))
+
+
+def test_a_program_is_loaded(tasks):
+    assert load(tasks / "mine").get_task_details().name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("x = 1", r"task\.py: must define one complete subclass of Task, found none"),
+        (PROGRAM + "class Other(Mine): pass", "found Mine, Other"),
+        (PROGRAM.replace("evaluate_model", "evaluate"), "Mine lacks evaluate_model"),
+        ("import nothing_of_that_name", r"task\.py, line 1: ModuleNotFoundError"),
+        ("x = (", r"task\.py, line 1: "),
+        ("\n1 / 0", r"task\.py, line 2: ZeroDivisionError"),
+        (PROGRAM + "    def __init__(self): raise ValueError('no')", "ValueError: no"),
+    ],
+)
+def test_a_faulty_program_is_one_sentence(tasks, program, reason):
+    (tasks / "mine" / "task.py").write_text(program)
+    with pytest.raises(TaskError, match=reason):
+        load(tasks / "mine")
+
+
+def test_a_task_may_bring_its_own_metric(tasks):
+    folder = tasks / "words"
+    (folder / "metrics.py").write_text(
+        "from lmeval import metric\n"
+        "@metric('first_letter')\n"
+        "def first_letter(prediction, targets, extras):\n"
+        "    return float(prediction[:1] == targets[0][:1])\n"
+    )
+    (folder / "task.jsonl").write_text(ROW.replace("exact_match", "first_letter"))
+    assert load(folder).metric.name == "first_letter"
+
+
+def test_shots_come_from_their_own_file(tasks):
+    folder = tasks / "words"
+    (folder / "shots.jsonl").write_text(ROW.replace('"q"', '"shown"'))
+    assert load(folder, shots=(1,)).prompts(1) == ["shown\na\n\nq"]
+
+
+def test_the_name_in_task_json_is_the_folders(tasks):
+    (tasks / "words" / "task.json").write_text('{"name": "other"}')
+    with pytest.raises(TaskFileError, match="'name' is 'other', but the folder is 'words'"):
+        load(tasks / "words")
+
+
+def test_the_summary_reads_no_rows(tasks):
+    folder = tasks / "words"
+    (folder / "task.json").write_text(json.dumps({"description": "d", "keywords": ["k"]}))
+    (folder / "task.jsonl").write_text("no JSON at all")
+    summary = summarize_task(source_of(folder))
+    assert (summary.description, summary.keywords) == ("d", ("k",))
+
+
+def test_the_hash_of_a_file_is_that_of_its_bytes(tasks):
+    assert content_hash(tasks / "bare.jsonl") == hashlib.sha256(ROW.encode()).hexdigest()
+
+
+def test_the_hash_of_a_folder_is_that_of_its_files(tasks):
+    digest = hashlib.sha256(ROW.encode()).hexdigest()
+    expected = hashlib.sha256(f"{digest}  task.jsonl\n".encode()).hexdigest()
+    assert content_hash(tasks / "words") == expected
+
+
+def test_the_hash_changes_with_content_alone(tasks):
+    before = content_hash(tasks / "words")
+    (tasks / "words" / "README.md").write_text("notes")
+    (tasks / "words" / "__pycache__").mkdir()
+    (tasks / "words" / "__pycache__" / "x.pyc").write_text("x")
+    assert content_hash(tasks / "words") == before
+    (tasks / "words" / "shots.jsonl").write_text(ROW)
+    assert content_hash(tasks / "words") != before
