@@ -66,7 +66,8 @@ _SECOND = rf"\(?(?-i:[A-HJ-Z]|(?<=[dr] )[b-hj-z])(?!{_WORD}|'|\.\w)"
 _AND = r"(?:and|or|und|oder|et|ou) "
 _NO_LIST = rf"(?!(?:\)? ?[,/&+] ?(?:{_AND})?|\)? {_AND}|\) ?(?=\()| (?!\()){_SECOND})"
 _LETTER = rf"(?:\( ?)?'?(?<!{_WORD})(?P<letter>[A-Za-z]){_WHOLE}{_NO_ARTICLE}{_NO_LIST}"
-_BRACKETED = rf"\( ?(?P<letter>[A-Z])(?= ?\)){_NO_LIST}"
+_NO_ALTERNATIVE = r"(?!,? (?:and|or) [^\n.()]{0,60}\( ?[A-Z] ?\))"  # not "tips (A) or roots (B)"
+_BRACKETED = rf"\( ?(?P<letter>[A-Z])(?= ?\){_NO_ALTERNATIVE}){_NO_LIST}"
 
 _IS = (
     r"(?:\b(?:is|was|must be|should be|would be|will be|has to be)\b"

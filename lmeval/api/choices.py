@@ -111,8 +111,9 @@ def _refuse_unusable_choices(targets: Sequence[str], extras: Mapping[str, Any]) 
     for choice in choices:
         if not isinstance(choice, str) or not choice.strip():
             return f"a choice must be a string with something to read in it (got {choice!r})"
-        if choices.count(choice) > 1:
-            return f"the choice {choice!r} is given twice"
+    if len(set(choices)) < len(choices):
+        twice = next(choice for choice in choices if choices.count(choice) > 1)
+        return f"the choice {twice!r} is given twice"
     for target in targets_of(targets):
         if target not in choices:
             return f"the target {target!r} is not among the choices {list(choices)!r}"

@@ -88,7 +88,7 @@ def bleu(
     from sacrebleu.metrics import BLEU
 
     _require_rows("bleu", predictions)
-    # sacrebleu wants the first references of all rows, then the second ones, None for a missing one.
+    # sacrebleu wants the first references of all rows, then the second ones; None fills the gaps.
     streams = list(itertools.zip_longest(*map(targets_of, targets)))
     score = BLEU().corpus_score(list(predictions), streams).score
     return min(float(score), 100.0)  # rounding can carry a perfect score past 100
