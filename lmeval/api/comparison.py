@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed between two leaderboards: which tasks moved, by how much, and which answers flipped.
+
+The first leaderboard is called A, the second B; every difference is B - A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from lmeval.api.errors import ResultsError
+from lmeval.api.paired_rows import PairedRows, RowKey, RowPair, compare_rows, flipped, pair_rows
+from lmeval.api.results import Leaderboard, TaskResult
+from lmeval.statistics import (
+    PairedComparison,
+    Summary,
+    UnpairedComparison,
+    compare_unpaired,
+    holm,
+    macro_mean,
+    pair_keys,
+)
+
+Verdict: TypeAlias = Literal["worse", "better", "no clear change", "not tested"]
+
+# What was run and on which model: a difference in these is what a comparison is for.
+_FLAGS_THAT_MAY_DIFFER = frozenset({"task", "model", "model_args"})
+
+
+@attrs.frozen(kw_only=True)
+class ComparisonOptions:
+    """How to compare."""
+
+    alpha: float = 0.05
+    """The chance of a false alarm, over all tasks together."""
+    seed: int = 0
+    """Seeds the random signs of the permutation test, anew for each task."""
+    resamples: int = 10_000
+    """How many random sign patterns to draw."""
+    allow_changed_tasks: bool = False
+    """Whether to compare tasks whose content differs, instead of leaving them out."""
+
+
+@attrs.frozen(kw_only=True)
+class TaskComparison:
+    """What changed in one task at one number of shots."""
+
+    task: str
+    number_of_shots: int
+    metric: str
+    score_a: float
+    """A's reported score, over all of A's rows."""
+    score_b: float
+    lower_is_better: bool
+    result: PairedComparison | UnpairedComparison
+    """Over the rows that both have, or of the reported scores where rows are not at hand."""
+    adjusted_p_value: float | None = None
+    """Holm's, over all tasks that were tested; None if this one was not."""
+    verdict: Verdict = "not tested"
+    """Whether B is significantly worse or better than A."""
+    flips: tuple[RowPair, ...] = ()
+    """Answers that scored differently: B's losses first, larger changes first."""
+    only_in_a: tuple[RowKey, ...] = ()
+    """Rows that only A has; left out of `result` when it is paired."""
+    only_in_b: tuple[RowKey, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader must know to trust the numbers."""
+
+    @property
+    def label(self) -> str:
+        """The name under which it is listed."""
+        return task_label(self.task, self.number_of_shots)
+
+    @property
+    def difference(self) -> float:
+        """B - A, over what was compared."""
+        if self.result.difference is None:
+            return self.score_b - self.score_a
+        return self.result.difference
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """What changed between two leaderboards."""
+
+    adapter_a: str
+    adapter_b: str
+    tasks: tuple[TaskComparison, ...]
+    overall: Summary
+    """The mean of the tasks' differences; without a mean if a task stands there twice."""
+    left_out: Mapping[str, str]
+    """Tasks that both have but that were not compared, each with the reason."""
+    only_in_a: tuple[str, ...]
+    only_in_b: tuple[str, ...]
+    warnings: tuple[str, ...]
+    options: ComparisonOptions
+
+    def with_verdict(self, verdict: Verdict) -> tuple[TaskComparison, ...]:
+        """The tasks that got this verdict."""
+        return tuple(task for task in self.tasks if task.verdict == verdict)
+
+
+def task_label(task: str, number_of_shots: int) -> str:
+    """The name under which a task at a number of shots is listed."""
+    return task if number_of_shots in (0, -1) else f"{task} ({number_of_shots} shots)"
+
+
+def compare_leaderboards(
+    a: Leaderboard, b: Leaderboard, options: ComparisonOptions | None = None
+) -> Comparison:
+    """Compare two runs task by task.
+
+    Where both hold their rows, rows are paired by sub-task, id and sample, and tested as
+    `compare_paired` does; elsewhere the reported scores are compared as independent ones. The
+    p-values of all tasks are adjusted by Holm's method.
+
+    Raises:
+      ResultsError: a leaderboard contradicts itself: a task or a row twice, a row without an id.
+    """
+    options = options or ComparisonOptions()
+    tasks_a, tasks_b = _by_task(a, "A"), _by_task(b, "B")
+    pairing = pair_keys(tasks_a, tasks_b)
+    left_out: dict[str, str] = {}
+    compared: list[TaskComparison] = []
+    for key in pairing.common:
+        reason = _reason_to_leave_out(tasks_a[key], tasks_b[key], options)
+        if reason:
+            left_out[task_label(*key)] = reason
+        else:
+            compared.append(_compare_task(tasks_a[key], tasks_b[key], options))
+    tasks = _with_verdicts(compared, options.alpha)
+    return Comparison(
+        adapter_a=a.adapter,
+        adapter_b=b.adapter,
+        tasks=tasks,
+        overall=_overall(tasks),
+        left_out=left_out,
+        only_in_a=tuple(_missing(key, b) for key in pairing.only_in_a),
+        only_in_b=tuple(_missing(key, a) for key in pairing.only_in_b),
+        warnings=tuple(_warnings(a, b)),
+        options=options,
+    )
+
+
+def _by_task(board: Leaderboard, side: str) -> dict[tuple[str, int], TaskResult]:
+    tasks: dict[tuple[str, int], TaskResult] = {}
+    for task in board.tasks:
+        key = task.task, task.number_of_shots
+        if key in tasks:
+            raise ResultsError(f"{side}: the task {task_label(*key)!r} stands there twice.")
+        tasks[key] = task
+    return tasks
+
+
+def _missing(key: tuple[str, int], other: Leaderboard) -> str:
+    """The label of a task that `other` has no result of, with the reason where it knows one."""
+    reasons = [failure.reason for failure in other.failed_tasks if failure.task == key[0]]
+    return task_label(*key) + (f" (failed in the other: {reasons[0]})" if reasons else "")
+
+
+def _warnings(a: Leaderboard, b: Leaderboard) -> list[str]:
+    warnings = []
+    if a.seed != b.seed:
+        warnings.append(f"--seed is {_shown(a.seed)} in A and {_shown(b.seed)} in B")
+    for name in sorted((a.flags.keys() | b.flags.keys()) - _FLAGS_THAT_MAY_DIFFER):
+        first, second = a.flags.get(name), b.flags.get(name)
+        if first != second:
+            warnings.append(f"--{name} is {_shown(first)} in A and {_shown(second)} in B")
+    return warnings
+
+
+def _shown(flag_value: Any) -> str:
+    return "not set" if flag_value is None else str(flag_value)
+
+
+def _reason_to_leave_out(
+    first: TaskResult, second: TaskResult, options: ComparisonOptions
+) -> str | None:
+    if first.metric != second.metric:
+        return f"A reports {first.metric!r}, B {second.metric!r}"
+    if first.sha256 != second.sha256 and not options.allow_changed_tasks:
+        hashes = f"sha256 {first.sha256!s:.12}… and {second.sha256!s:.12}…"
+        return f"the task's content differs ({hashes}); --allow_changed_tasks compares it"
+    return None
+
+
+def _compare_task(
+    first: TaskResult, second: TaskResult, options: ComparisonOptions
+) -> TaskComparison:
+    rows = pair_rows(first, second)
+    lower_is_better = first.high_score < first.low_score
+    result: PairedComparison | UnpairedComparison
+    if rows.obstacle is None:
+        result = compare_rows(first.task, rows, options.seed, options.resamples)
+    else:
+        result = compare_unpaired(_reported(first), _reported(second))
+    return TaskComparison(
+        task=first.task,
+        number_of_shots=first.number_of_shots,
+        metric=first.metric,
+        score_a=first.score,
+        score_b=second.score,
+        lower_is_better=lower_is_better,
+        result=result,
+        flips=flipped(rows, lower_is_better),
+        only_in_a=rows.only_in_a,
+        only_in_b=rows.only_in_b,
+        notes=tuple(_notes(first, second, rows)),
+    )
+
+
+def _reported(result: TaskResult) -> Summary:
+    # Without the number of rows a standard error has no degrees of freedom.
+    has_error = result.total is not None and result.total > 1
+    stderr = result.stderr if has_error else None
+    return Summary(result.total or 0, result.score, stderr, result.ci95, None)
+
+
+def _notes(first: TaskResult, second: TaskResult, rows: PairedRows) -> list[str]:
+    notes = []
+    if rows.obstacle is not None:
+        notes.append(f"unpaired, taken as independent: {rows.obstacle}")
+    elif rows.only_in_a or rows.only_in_b:
+        notes.append(
+            f"compared on the {len(rows.pairs)} rows that both have; over all of its rows A has "
+            f"{first.score:.4f}, B {second.score:.4f}"
+        )
+    if first.sha256 != second.sha256:
+        notes.append("the task's content differs between A and B")
+    edited = [pair.a.id for pair in rows.pairs if pair.a.targets != pair.b.targets]
+    if edited:
+        notes.append(f"{len(edited)} rows have other targets in B, {edited[0]!r} for one")
+    for side, result in (("A", first), ("B", second)):
+        if result.failures:
+            notes.append(f"{result.failures} answers failed in {side} and scored 0")
+    return notes
+
+
+def _with_verdicts(tasks: Sequence[TaskComparison], alpha: float) -> tuple[TaskComparison, ...]:
+    adjusted = holm([task.result.p_value for task in tasks])
+    return tuple(
+        attrs.evolve(task, adjusted_p_value=p_value, verdict=_verdict(task, p_value, alpha))
+        for task, p_value in zip(tasks, adjusted, strict=True)
+    )
+
+
+def _verdict(task: TaskComparison, p_value: float | None, alpha: float) -> Verdict:
+    if p_value is None:
+        return "not tested"
+    if p_value >= alpha or task.difference == 0.0:
+        return "no clear change"
+    return "worse" if (task.difference < 0.0) != task.lower_is_better else "better"
+
+
+def _overall(tasks: Sequence[TaskComparison]) -> Summary:
+    if len({task.task for task in tasks}) < len(tasks):
+        # One task at several numbers of shots asks the same rows twice: not independent.
+        return Summary(len(tasks), None, None, None, None)
+    return macro_mean(
+        [Summary(1, task.difference, task.result.stderr, task.result.ci95, None) for task in tasks]
+    )
