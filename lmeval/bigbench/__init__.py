@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The BIG-bench dialect: its task.json, its metrics, and its task.py run unmodified.
+
+Nothing here is imported before a task of BIG-bench's is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lmeval.api.options import TaskOptions
+from lmeval.api.task import Task
+
+
+def load_json_task(
+    folder: Path,
+    name: str,
+    options: TaskOptions,
+    subtask: str | None = None,
+    *,
+    rouge_seed: int | None = None,
+) -> Task:
+    """Load a folder with BIG-bench's task.json; all its examples are read and checked.
+
+    Args:
+      folder: the task's folder.
+      name: what the task is called in messages.
+      options: the run's wishes. The seed is BIG-bench's 42 unless given.
+      subtask: the name of a sub-folder, to load that sub-task alone.
+      rouge_seed: report rouge as BIG-bench does, as the median of bootstrap means drawn with this
+        seed, in place of the mean.
+
+    Raises:
+      TaskFileError: a task.json is not as it must be.
+      TaskError: there is no such sub-task, or there are too few examples for the shots.
+      UsageError: `max_examples` is less than the number of sub-tasks.
+      MissingExtraError: a metric needs a package that is not installed.
+    """
+    from lmeval.bigbench.loading import LoadSettings, load_task_folder
+
+    settings = LoadSettings(options=options, rouge_seed=rouge_seed)
+    return load_task_folder(folder, name, subtask, settings)
