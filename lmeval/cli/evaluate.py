@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 from absl import flags
 
 from lmeval.api.errors import UsageError
-from lmeval.cli.tables import print_table, shown_count, shown_score, shown_seconds
+from lmeval.cli.tables import (
+    print_table,
+    shown_count,
+    shown_interval,
+    shown_score,
+    shown_seconds,
+)
 
 if TYPE_CHECKING:
     from lmeval.api.options import TaskOptions
@@ -255,6 +261,7 @@ def _columns(tasks: tuple[TaskResult, ...]) -> Mapping[str, Any]:
     columns |= {
         "score": lambda t: shown_score(t.score),
         "± stderr": lambda t: shown_score(t.stderr),
+        "95% interval": lambda t: shown_interval(t.ci95),
         "n": lambda t: shown_count(t.total),
     }
     for name in ("timeouts", "errors", "no_answer"):

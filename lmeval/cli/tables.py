@@ -49,6 +49,11 @@ def shown_score(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
+def shown_interval(interval: tuple[float, float] | None) -> str:
+    """An interval to three digits; "-" where there is none."""
+    return "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
+
+
 def shown_count(value: int | None) -> str:
     """A count with thousands separated; "-" where there is none."""
     return "-" if value is None else f"{value:,}"

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lmeval evaluate` end to end: tables, files, failures, published accuracies."""
+
+import json
+
+import pytest
+
+from lmeval.api.leaderboard_file import without_times
+
+FIXTURES = "arithmetic,summary,multiple-choice,generation"
+
+ADAPTERS = """
+class Silent:
+    name = "silent"
+    def generate(self, prompts):
+        return [""] * len(prompts)
+
+class TooFew:
+    name = "too-few"
+    def generate(self, prompts):
+        return ["x"] * (len(prompts) - 1)
+
+class Failing:
+    name = "failing"
+    def generate(self, prompts):
+        raise RuntimeError("the service is gone")
+
+class NoModel:
+    name = "no-model"
+"""
+
+
+def write_rows(folder, name, rows, settings=None):
+    task = folder / "tasks" / name
+    task.mkdir(parents=True)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (task / "task.jsonl").write_text(text, encoding="utf-8")
+    if settings is not None:
+        (task / "task.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def board(folder, name="leaderboard.json"):
+    return json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+def test_the_toy_model_solves_the_fixtures(lmeval):
+    assert lmeval("evaluate", "--task", FIXTURES, "--model", "toy") == 0
+    assert board(lmeval.folder)["overall_score"] == 1.0
+    assert "overall score 1.0000" in lmeval.out
+    assert "Written to leaderboard.json" in lmeval.out
+
+
+def test_code_runs_only_when_allowed(lmeval):
+    assert lmeval("evaluate", "--task", "code-exec", "--model", "toy") == 2
+    assert "--allow_code_exec" in lmeval.err
+    assert lmeval("evaluate", "--task", "code-exec", "--model", "toy", "--allow_code_exec") == 0
+    written = board(lmeval.folder)
+    assert written["overall_score"] == 1.0
+    assert written["sandbox"]["isolation"] == "required"
+
+
+def test_the_same_run_twice_is_byte_equal_apart_from_times(lmeval):
+    for name in ("a.json", "b.json"):
+        arguments = [
+            "--task",
+            FIXTURES,
+            "--model",
+            "toy",
+            "--include_per_example",
+            "--shots",
+            "0,2",
+        ]
+        assert lmeval("evaluate", *arguments, "--output", name) == 0
+    first, second = (
+        json.dumps(without_times(board(lmeval.folder, name))) for name in ("a.json", "b.json")
+    )
+    assert first == second
+
+
+def test_another_run_needs_overwrite_before_any_call(lmeval):
+    (lmeval.folder / "own.py").write_text(ADAPTERS)
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "toy") == 0
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "own.py:Failing") == 2
+    assert "differs in adapter" in lmeval.err
+    assert lmeval("evaluate", "--task", "summary", "--model", "toy", "--overwrite") == 0
+    assert board(lmeval.folder)["tasks"][0]["task"] == "summary"
+
+
+def test_a_silent_adapter_scores_nothing(lmeval):
+    (lmeval.folder / "own.py").write_text(ADAPTERS)
+    assert lmeval("evaluate", "--task", FIXTURES, "--model", "own.py:Silent") == 0
+    assert board(lmeval.folder)["overall_score"] == 0.0
+
+
+def test_a_module_of_the_current_folder_is_a_model(lmeval):
+    (lmeval.folder / "own_models.py").write_text(ADAPTERS)
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "own_models:Silent") == 0
+
+
+def test_an_object_that_is_no_model_is_said(lmeval):
+    (lmeval.folder / "own.py").write_text(ADAPTERS)
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "own.py:NoModel") == 2
+    assert "neither a Model nor an object with generate(prompts)" in lmeval.err
+
+
+@pytest.mark.parametrize(
+    ("adapter", "reason"), [("TooFew", "27 answers"), ("Failing", "the service is gone")]
+)
+def test_failed_answers_are_counted_and_end_in_exit_code_1(lmeval, adapter, reason):
+    (lmeval.folder / "own.py").write_text(ADAPTERS)
+    arguments = ["--task", "arithmetic", "--model", f"own.py:{adapter}", "--max_retries", "0"]
+    code = lmeval("evaluate", *arguments)
+    (task,) = board(lmeval.folder)["tasks"]
+    assert (task["score"], task["errors"], task["total"]) == (0.0, 28, 28)
+    assert "28 answers failed" in lmeval.out
+    assert code == 1
+    assert lmeval("evaluate", *arguments, "--allow_failures", "28") == 0
+
+
+def test_one_broken_task_does_not_cost_the_others(lmeval):
+    program = "from lmeval import Task\nclass T(Task):\n"
+    program += "    def get_task_details(self): pass\n    def evaluate_model(self, model): 1 / 0\n"
+    folder = lmeval.folder / "tasks" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "task.py").write_text(program)
+    arguments = ["--tasks_dir", "tasks", "--task", "broken,arithmetic", "--model", "toy"]
+    assert lmeval("evaluate", *arguments) == 1
+    written = board(lmeval.folder)
+    assert [task["task"] for task in written["tasks"]] == ["arithmetic"]
+    assert "task.py, line 4: ZeroDivisionError" in written["failed_tasks"][0]["reason"]
+    assert "broken: no result" in lmeval.out
+
+
+def test_max_examples_and_per_example(lmeval):
+    arguments = ["--task", "arithmetic", "--model", "toy", "--max_examples", "3"]
+    assert lmeval("evaluate", *arguments, "--include_per_example") == 0
+    (task,) = board(lmeval.folder)["tasks"]
+    assert task["total"] == 3
+    assert [
+        set(row) >= {"id", "prompt", "prediction", "targets", "score"}
+        for row in task["per_example"]
+    ]
+    assert len(task["per_example"]) == 3
+
+
+def test_non_latin_text_makes_the_whole_way(lmeval):  # P002
+    row = {"prompt": "naïve 東京 🙂", "targets": ["東京 🙂"], "metric": "substring_contains"}
+    write_rows(lmeval.folder, "names", [row])
+    (lmeval.folder / "own.py").write_text(
+        "class Echo:\n    name = 'écho'\n    def generate(self, prompts): return list(prompts)\n"
+    )
+    arguments = ["--tasks_dir", "tasks", "--task", "names", "--model", "own.py:Echo"]
+    assert lmeval("evaluate", *arguments, "--include_per_example") == 0
+    written = board(lmeval.folder)
+    assert written["tasks"][0]["per_example"][0]["prediction"] == "naïve 東京 🙂"
+    assert written["adapter"] == "écho"
+
+
+def test_a_fault_in_a_task_file_costs_no_call(lmeval):
+    write_rows(lmeval.folder, "broken", [{"prompt": "q", "targets": [], "metric": "exact_match"}])
+    arguments = ["--tasks_dir", "tasks", "--task", "broken", "--model", "toy"]
+    assert lmeval("evaluate", *arguments) == 2
+    assert "task.jsonl, line 1: 'targets' must be a list" in lmeval.err
+    assert not (lmeval.folder / "leaderboard.json").exists()
+
+
+def test_answers_that_cannot_be_found_have_a_column(lmeval):
+    rows = [{"prompt": "A or B?", "targets": ["A"], "metric": "multiple_choice"}]
+    write_rows(lmeval.folder, "letters", rows, {"answer_extraction": "letter"})
+    (lmeval.folder / "own.py").write_text(ADAPTERS)
+    arguments = ["--tasks_dir", "tasks", "--task", "letters", "--model", "own.py:Silent"]
+    assert lmeval("evaluate", *arguments) == 0
+    assert board(lmeval.folder)["tasks"][0]["no_answer"] == 1
+    assert "no answer" in lmeval.out
+
+
+def replay(lmeval, shared, tasks, predictions, *more):
+    arguments = ["--tasks_dir", shared / "data" / tasks, "--task", "all", "--model", "replay"]
+    path = shared / "data" / predictions
+    return lmeval("evaluate", *arguments, "--model_args", f"path={path}", *more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("direct", []), ("cot", ["--output_regex", r"the answer is (.*?)\.?$"])],
+)
+def test_published_accuracies_of_big_bench_hard(lmeval, shared, kind, more):
+    predictions = f"bbh_predictions/code-davinci-002-{kind}.jsonl"
+    assert replay(lmeval, shared, "bbh", predictions, *more) == 0
+    expected = json.loads((shared / "data" / "bbh_predictions" / "expected.json").read_text())
+    found = {task["task"]: task for task in board(lmeval.folder)["tasks"]}
+    assert set(found) == set(expected)
+    for name, published in expected.items():
+        assert found[name]["score"] == pytest.approx(published[kind], abs=1e-6), name
+        assert found[name]["total"] == published["n"]
+
+
+@pytest.mark.parametrize(("model", "right"), [("6b_finetuning", 286), ("6b_verification", 515)])
+def test_recorded_answers_to_gsm8k(lmeval, shared, model, right):
+    arguments = ["--tasks_dir", shared / "data", "--task", "gsm8k", "--model", "replay"]
+    arguments += ["--model_args", f"path={shared / 'data' / 'gsm8k_predictions' / model}.jsonl"]
+    assert lmeval("evaluate", *arguments, "--answer_extraction", "number") == 0
+    (task,) = board(lmeval.folder)["tasks"]
+    assert (task["correct"], task["total"]) == (right, 1319)
+
+
+@pytest.mark.parametrize(("answers", "right"), [("canonical", 164), ("pass_statement", 0)])
+def test_recorded_answers_to_humaneval(lmeval, shared, answers, right):
+    arguments = ["--tasks_dir", shared / "data", "--task", "humaneval", "--model", "replay"]
+    path = shared / "data" / "humaneval_predictions" / f"{answers}.jsonl"
+    arguments += ["--model_args", f"path={path}", "--allow_code_exec"]
+    assert lmeval("evaluate", *arguments) == 0
+    (task,) = board(lmeval.folder)["tasks"]
+    assert (task["correct"], task["total"]) == (right, 164)
+
+
+def test_an_answer_that_was_not_recorded_is_named(lmeval):
+    (lmeval.folder / "few.jsonl").write_text('{"task": "arithmetic", "id": "x", "prediction": "1"}')
+    arguments = ["--task", "arithmetic", "--model", "replay", "--model_args", "path=few.jsonl"]
+    assert lmeval("evaluate", *arguments) != 0
+    assert "arithmetic" in lmeval.out + lmeval.err

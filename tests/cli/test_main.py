@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a whole: verbs, help, usage errors, start-up imports."""
+
+import subprocess
+import sys
+
+import pytest
+
+from lmeval.cli.main import VERBS
+
+
+def test_help_names_every_verb(lmeval):
+    assert lmeval("--help") == 0
+    for verb in VERBS:
+        assert verb.replace("_", "-") in lmeval.out
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_has_help(lmeval, verb):
+    assert lmeval(verb.replace("_", "-"), "--help") == 0
+    assert "usage: lmeval" in lmeval.out
+
+
+def test_the_version_is_said(lmeval):
+    assert lmeval("--version") == 0
+    assert lmeval.out.startswith("lmeval ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["evalute"], "There is no verb 'evalute'; did you mean 'evaluate'?"),
+        (["zzz"], "There is no verb 'zzz'; known are evaluate"),
+        (["evaluate", "--tsak", "x"], "Unknown command line flag 'tsak'"),
+        (["evaluate", "--max_examples", "many"], "max_examples"),
+        (["evaluate", "--max_examples", "0"], "max_examples"),
+        (["evaluate", "--task", "arithmetic"], "No model given"),
+        (["evaluate", "--model", "toy"], "No task given"),
+        (["evaluate", "arithmetic", "--model", "toy"], "evaluate takes flags only"),
+        (["evaluate", "--task", "arithmetik", "--model", "toy"], "did you mean arithmetic"),
+        (["evaluate", "--task", "arithmetic", "--model", "toyy"], "did you mean toy"),
+        (["evaluate", "--task", "arithmetic", "--model", "no.such:Model"], "no module no"),
+        (["evaluate", "--task", "arithmetic", "--model", "lmeval:Nothing"], "has no 'Nothing'"),
+        (
+            ["evaluate", "--task", "arithmetic", "--model", "toy", "--model_args", "x=1"],
+            "takes no setting 'x'",
+        ),
+        (["evaluate", "--task", "arithmetic", "--model", "replay"], "needs the setting 'path'"),
+        (["evaluate", "--task", "arithmetic", "--model", "toy", "--shots", "two"], "--shots two"),
+        (
+            ["evaluate", "--task", "arithmetic", "--model", "toy", "--output_regex", "(a)(b)"],
+            "has 2 groups",
+        ),
+        (
+            ["evaluate", "--task", "arithmetic", "--model", "toy", "--answer_extraction", "x"],
+            "--answer_extraction x: known are letter, number",
+        ),
+        (
+            ["evaluate", "--task", "arithmetic", "--model", "toy", "--output", "none/x.json"],
+            "there is no folder",
+        ),
+        (
+            ["evaluate", "--tasks_dir", "none", "--task", "all", "--model", "toy"],
+            "There is no tasks folder none",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_code_2(lmeval, arguments, reason):
+    assert lmeval(*arguments) == 2
+    assert reason in lmeval.err
+    assert lmeval.err.count("\n") == 1
+    assert lmeval.out == ""
+
+
+def modules_after(program):
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys; print(*sorted(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_importing_lmeval_loads_no_third_party_package():
+    loaded = modules_after("import lmeval")
+    assert not loaded & {"attr", "attrs", "numpy", "absl", "rich", "torch"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["tasks"], ["evaluate", "--help"]])
+def test_looking_around_loads_nothing_heavy(arguments):
+    loaded = modules_after(f"from lmeval.cli.main import main; main({arguments!r})")
+    assert not loaded & {"numpy", "torch", "transformers", "urllib3", "sacrebleu", "rouge_score"}
+    assert "lmeval.bigbench" not in loaded
