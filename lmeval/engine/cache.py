@@ -19,6 +19,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import attrs
 
@@ -29,15 +30,17 @@ STORE_NAME = "answers-v1.sqlite"
 _KEYS_PER_QUERY = 500
 _PAGES_PER_CHECKPOINT = 8000
 _MOST_SET_ASIDES = 3
+_UNREACHABLE = ("locked", "full", "readonly", "unable to open", "disk I/O", "too big")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS models (
   id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS answers (
   id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, model INTEGER NOT NULL, created REAL NOT NULL,
-  kind TEXT NOT NULL, settings TEXT NOT NULL, occurrence INTEGER NOT NULL, request TEXT NOT NULL,
-  text TEXT NOT NULL, raw TEXT, latency_ms REAL, facts TEXT, checksum INTEGER NOT NULL);
+  kind TEXT NOT NULL, settings TEXT NOT NULL, occurrence INTEGER NOT NULL,
+  request TEXT NOT NULL, further TEXT, text TEXT NOT NULL, raw TEXT, latency_ms REAL,
+  facts TEXT, checksum INTEGER NOT NULL);
 """
-_INSERT = f"INSERT OR IGNORE INTO answers VALUES (NULL{', ?' * 12})"
+_INSERT = f"INSERT OR IGNORE INTO answers VALUES (NULL{', ?' * 13})"
 
 
 @attrs.frozen
@@ -47,8 +50,7 @@ class NewAnswer:
     key: bytes
     occurrence: int
     kind: Kind
-    texts: Sequence[str]
-    """What was asked, as `Kind.texts` gives it."""
+    payload: Any
     packed: Packed
 
 
@@ -131,6 +133,13 @@ class _Damaged(Exception):
     """The store's content cannot be trusted."""
 
 
+def is_damage(error: Exception) -> bool:
+    """Whether an error says that the file is broken, and not that it cannot be reached."""
+    if isinstance(error, OSError):
+        return False
+    return not any(words in str(error) for words in _UNREACHABLE)
+
+
 class AnswerStore:
     """The answers of one model in the store of one folder; its methods may be called by threads.
 
@@ -209,7 +218,9 @@ class AnswerStore:
                 "SELECT id FROM models WHERE fingerprint = ?", (_column(self._fingerprint),)
             ).fetchone()[0]
             self._identity = _identity(self._path)
-        except (OSError, sqlite3.OperationalError) as error:
+        except (OSError, sqlite3.DatabaseError) as error:
+            if is_damage(error):
+                raise
             raise UsageError(
                 f"The store of answers {self._path} cannot be opened ({error}); "
                 "choose another folder with --cache_dir, or run with --nocache."
@@ -221,11 +232,11 @@ class AnswerStore:
         for new in answers:
             text, raw, latency_ms, facts = new.packed
             settings = json.dumps(new.kind.settings(), sort_keys=True)
-            request = new.texts[0] if len(new.texts) == 1 else json.dumps(new.texts)
-            columns = (new.key, self._model, now, new.kind.name, settings, new.occurrence)
-            checksum = _checksum(new.key, new.packed)
-            kept = (_column(request), _column(text), _column(raw), latency_ms, facts, checksum)
-            rows.append(columns + kept)
+            request, further = new.kind.record(new.payload)
+            asked = (new.key, self._model, now, new.kind.name, settings, new.occurrence)
+            asked_for = (_column(request), json.dumps(further) if further else None)
+            kept = (_column(text), _column(raw), latency_ms, facts, _checksum(new.key, new.packed))
+            rows.append((*asked, *asked_for, *kept))
         with transaction(connection):
             connection.executemany(_INSERT, rows)
         for _ in rows:
@@ -236,15 +247,15 @@ class AnswerStore:
         """Go on with an empty store after damage, and without one where none can be written."""
         try:
             yield
-        except sqlite3.OperationalError as error:
-            self._close()
-            self._notify(
-                f"The store of answers {self._path} cannot be used any more ({error}); "
-                "the run goes on, but its further answers are not kept."
-            )
         except (sqlite3.DatabaseError, _Damaged) as error:
             self._close()
-            self._set_aside(error)
+            if is_damage(error):
+                self._set_aside(error)
+            else:
+                self._notify(
+                    f"The store of answers {self._path} cannot be used any more ({error}); "
+                    "the run goes on, but its further answers are not kept."
+                )
 
     def _set_aside(self, error: Exception) -> None:
         aside = f"{self._path}.damaged-{int(self._clock())}-{os.getpid()}"

@@ -405,9 +405,8 @@ def _numbers(keys: Sequence[Hashable], counts: dict[Hashable, int]) -> list[int]
 
 
 def _kept(request: Request, answer: Answer) -> NewAnswer:
-    kind = request.kind
-    texts = kind.texts(request.payload)
-    return NewAnswer(request.key or b"", request.occurrence, kind, texts, kind.pack(answer))
+    packed = request.kind.pack(answer)
+    return NewAnswer(request.key or b"", request.occurrence, request.kind, request.payload, packed)
 
 
 def _check_texts(method: str, texts: list[Any]) -> None:

@@ -114,7 +114,7 @@ class Workers:
         self._jobs = 0
         self._calls: set[_Call] = set()
         self._given_up: dict[_Call, float] = {}
-        self._last_callers: set[int] = set()
+        self._returning: set[int] = set()
         self._gathering_s = 0.0
         self._announced_until = -math.inf
 
@@ -196,9 +196,8 @@ class Workers:
                 job = None
         except BaseException as failure:  # without this, its callers would wait for ever
             self._recipient.broken(failure)
-            with self._lock:
-                self._jobs -= 1
-                self._change.notify_all()
+            if job is not None:
+                self._leave()
 
     def _next_job(self) -> _Job | None:
         with self._lock:
@@ -216,39 +215,53 @@ class Workers:
             return None
 
     def _gather(self) -> None:
-        """Wait a moment for threads that had single requests in the last batch too.
+        """Wait a moment for the threads that were just answered, and so make a fuller batch.
 
-        They are about to come back with their next ones. A thread that is alone never waits here.
+        They are about to come back with their next requests. A thread that is alone never waits
+        here, nor does anybody while another worker is free.
         """
         if self._jobs + 1 < self._most_jobs:
             return
         end = self._clock() + self._gathering_s
         while self._queue and not self._stopping.is_set():
-            size, callers = self._queue.first_batch_callers()
-            missing = self._last_callers - callers
+            size, callers = self._queue.next_callers()
             left = end - self._clock()
-            if not missing or size >= self._settings.batch_size or left <= 0:
-                self._last_callers = callers
-                return
+            if self._returning <= callers or size >= self._settings.batch_size or left <= 0:
+                break
             self._arrival.wait(left)
+        self._returning = set()
 
     def _finish(self, job: _Job) -> bool:
         """Ask until every request of the job is done; False when this thread was given up."""
-        while job.now and (call := self._begin(job, job.now.pop())) is not None:
+        while (part := self._next_part(job)) and (call := self._begin(job, part)):
             outcome: Any
             try:
-                outcome = call.part[0].kind.ask(self._model, [one.payload for one in call.part])
+                outcome = list_of_answers(part[0].kind.ask(self._model, [r.payload for r in part]))
             except Exception as fault:
                 outcome = fault
             if not self._end(call):
                 return False
             self._settle(call, outcome)
-            if not job.now:
-                self._next_level(job)
+        self._leave()
+        return True
+
+    def _next_part(self, job: _Job) -> list[Request] | None:
+        """What to ask next; None when the job is done.
+
+        What has failed at one level is asked again at the next, after a pause if a fault may pass.
+        """
+        if not job.now:
+            job.now, job.later = job.later, []
+            if job.pause is not None:
+                job.attempt += 1
+                self._stopping.wait(job.pause)
+                job.pause = None
+        return job.now.pop() if job.now else None
+
+    def _leave(self) -> None:
         with self._lock:
             self._jobs -= 1
             self._change.notify_all()
-        return True
 
     def _begin(self, job: _Job, part: list[Request]) -> _Call | None:
         """Enter a call as soon as the model may take one; None when the run stops."""
@@ -277,6 +290,7 @@ class Workers:
             self._calls.remove(call)
             if self._given_up:
                 self._change.notify_all()
+            self._returning = {ticket.caller for ticket in tickets_of(call.part)}
             self._gathering_s = min(
                 _LONGEST_GATHERING_S, _GATHERING_SHARE * (call.ended - call.started)
             )
@@ -292,7 +306,7 @@ class Workers:
             latency_ms = (call.ended - call.started) * 1000
             try:
                 answers = checked_answers(call.part, outcome, latency_ms)
-            except ModelError as fault:
+            except Exception as fault:  # an answer may be any object, and raise when looked at
                 self._fault(call, fault)
             else:
                 self._recipient.answered(call.part, answers)
@@ -348,16 +362,21 @@ class Workers:
             self._recipient.notice(f"Waiting {pause:.0f} s for the model{asked}: {fault}")
         return pause
 
-    def _next_level(self, job: _Job) -> None:
-        """Turn to the parts that are to be asked again, after a pause if a fault may pass."""
-        job.now, job.later = job.later, []
-        if job.pause is not None:
-            job.attempt += 1
-            self._stopping.wait(job.pause)
-            job.pause = None
+
+def list_of_answers(outcome: Any) -> list[Any]:
+    """What the model gave, as a list.
+
+    Raises:
+      ModelError: it is none.
+    """
+    if isinstance(outcome, str) or not isinstance(outcome, Iterable):
+        raise ModelError(f"the model gave a {type(outcome).__name__} instead of a list of answers")
+    return list(outcome)
 
 
-def checked_answers(part: Sequence[Request], outcome: Any, latency_ms: float) -> list[Answer]:
+def checked_answers(
+    part: Sequence[Request], given: Sequence[Any], latency_ms: float
+) -> list[Answer]:
     """What the model gave for `part`, one answer for each request.
 
     An answer of a wrong type becomes a failed one; the others of its batch stand.
@@ -365,9 +384,6 @@ def checked_answers(part: Sequence[Request], outcome: Any, latency_ms: float) ->
     Raises:
       ModelError: there is not one answer for each request, so that none can be attributed.
     """
-    if isinstance(outcome, str) or not isinstance(outcome, Iterable):
-        raise ModelError(f"the model gave a {type(outcome).__name__} instead of a list of answers")
-    given = list(outcome)
     if len(given) != len(part):
         raise ModelError(f"the model gave {len(given)} answers to {len(part)} requests")
     answers = []

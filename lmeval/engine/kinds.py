@@ -67,6 +67,10 @@ class Kind(abc.ABC):
         """Everything in the payload that can change an answer, as a sequence of texts."""
 
     @abc.abstractmethod
+    def record(self, payload: Any) -> tuple[str, dict[str, Any]]:
+        """The payload for people who look into the store: the text, and what else there is."""
+
+    @abc.abstractmethod
     def identity(self, payload: Any) -> Hashable:
         """What a repetition of the payload has in common with it."""
 
@@ -99,6 +103,11 @@ class Kind(abc.ABC):
         self, text: str, raw: str | None, latency_ms: float | None, facts: str | None
     ) -> Answer:
         """The answer that was packed, marked as cached."""
+
+
+def _messages_of(prompt: str) -> dict[str, Any]:
+    messages = getattr(prompt, "messages", ())
+    return {"messages": messages} if messages else {}
 
 
 def _checked_log_probs(answer: Any, expected: int, latency_ms: float) -> LogProbs:
@@ -154,6 +163,10 @@ class TextRequest(Kind):
         if not messages:
             return (payload,)
         return (payload, *(part for message in messages for part in message))
+
+    def record(self, payload: str) -> tuple[str, dict[str, Any]]:
+        """See `Kind.record`."""
+        return payload, _messages_of(payload)
 
     def identity(self, payload: str) -> Hashable:
         """See `Kind.identity`: the ids count too, for models that answer by them."""
@@ -226,6 +239,11 @@ class ScoreRequest(Kind):
         parts = (part for message in messages for part in message)
         return (str(len(targets)), context, *targets, *parts)
 
+    def record(self, payload: tuple[str, list[str]]) -> tuple[str, dict[str, Any]]:
+        """See `Kind.record`."""
+        context, targets = payload
+        return context, {"targets": targets, **_messages_of(context)}
+
     def identity(self, payload: tuple[str, list[str]]) -> Hashable:
         """See `Kind.identity`."""
         return payload[0], tuple(payload[1])
@@ -273,6 +291,10 @@ class WholeTextRequest(Kind):
     def texts(self, payload: str) -> Sequence[str]:
         """See `Kind.texts`."""
         return (payload,)
+
+    def record(self, payload: str) -> tuple[str, dict[str, Any]]:
+        """See `Kind.record`."""
+        return payload, {}
 
     def identity(self, payload: str) -> Hashable:
         """See `Kind.identity`."""

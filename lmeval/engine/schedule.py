@@ -170,7 +170,7 @@ class RequestQueue:
                 batch.append(request)
         return batch
 
-    def first_batch_callers(self) -> tuple[int, set[int]]:
+    def next_callers(self) -> tuple[int, set[int]]:
         """How many requests the next batch could hold, and the threads that wait for them."""
         queue = next(iter(self._by_kind.values()))
         size = min(len(queue), self._batch_size)

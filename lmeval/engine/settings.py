@@ -12,22 +12,26 @@ import attrs
 from lmeval.api.errors import InvalidValueError
 
 
-def _check_at_least(low: float, whole: bool = False) -> Callable[[Any, Any, Any], None]:
-    kind = "a whole number" if whole else "a number"
+def _check_at_least(
+    low: float, whole: bool = False, optional: bool = False
+) -> Callable[[Any, Any, Any], None]:
+    expected = f"a {'whole ' if whole else ''}number of at least {low:g}"
+    expected += " or None" if optional else ""
 
     def check(instance: object, field: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and optional:
+            return
         right_type = isinstance(value, int if whole else (int, float))
         if not right_type or isinstance(value, bool) or not value >= low:
-            raise InvalidValueError(
-                f"{field.name} must be {kind} of at least {low:g} (got {value!r})."
-            )
+            raise InvalidValueError(f"{field.name} must be {expected} (got {value!r}).")
 
     return check
 
 
 _check_count = _check_at_least(1, whole=True)
 _check_number = _check_at_least(0)
-_check_limit = _check_at_least(0.001)
+_check_optional = _check_at_least(1, whole=True, optional=True)
+_check_limit = _check_at_least(0.001, optional=True)
 _check_none_or_more = _check_at_least(0, whole=True)
 
 
@@ -41,16 +45,12 @@ class EngineSettings:
 
     batch_size: int = attrs.field(default=32, validator=_check_count)
     """The most requests in one call of the model."""
-    batch_chars: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_check_count)
-    )
+    batch_chars: int | None = attrs.field(default=None, validator=_check_optional)
     """The most characters in one call, counted as a padded batch costs them: the longest request
     times the number of requests. A longer request goes alone."""
     concurrency: int = attrs.field(default=1, validator=_check_count)
     """The most calls at once; the model's `max_concurrency` bounds it further."""
-    timeout_s: float | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_check_limit)
-    )
+    timeout_s: float | None = attrs.field(default=None, validator=_check_limit)
     """Seconds that a request may take; a call with n requests may take n times as long."""
     max_retries: int = attrs.field(default=5, validator=_check_none_or_more)
     """How often a request is asked again after a fault that the model marks as passing."""
@@ -58,9 +58,7 @@ class EngineSettings:
     """Seconds to wait before the first retry; doubled for each further one."""
     max_backoff_s: float = attrs.field(default=60.0, validator=_check_number)
     """The longest wait before a retry in seconds, also where the model asks for a longer one."""
-    max_consecutive_failures: int | None = attrs.field(
-        default=100, validator=attrs.validators.optional(_check_count)
-    )
+    max_consecutive_failures: int | None = attrs.field(default=100, validator=_check_optional)
     """Stop the run after so many failed requests without an answer between them; None: never."""
     cache_dir: pathlib.Path | None = attrs.field(
         default=None, converter=attrs.converters.optional(pathlib.Path)
