@@ -9,9 +9,17 @@ length of the text.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A rule ready for use; compiled late, as all rules together take longer than a short run."""
+    return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+
 
 # --- The text without its markup -----------------------------------------------------------------
 
@@ -24,28 +32,43 @@ _LATEX_DELIMITER = re.compile(r"\\[()\[\],;! ]")
 _LINE_MARK = re.compile(r"^[ \t]*(?:[#>•\-]+ ?)+", re.MULTILINE)
 # What means "answer" becomes one mark, so that no rule lists languages or looks past the next one.
 _ANSWER_WORD = re.compile(
-    r"\b(?:answer(?! choices| options)|(?:correct|right|best|final|my) (?:option|choice|letter)"
-    r"|solution|antwort|réponse|respuesta|resposta|risposta|antwoord|svar|odpowiedź|cevap|jawaban"
+    r"\b(?:ans(?:wer)?(?! choices| options)"
+    r"|(?:correct|right|best|final|my) (?:option|choice|letter|one)|solution"
+    r"|antwort|réponse|respuesta|resposta|risposta|antwoord|svar|odpowiedź|cevap|jawaban"
     r"|đáp án|ответ)\b|答案|回答|正解|答え|정답|답|คำตอบ|उत्तर|الإجابة|الجواب",
     re.IGNORECASE,
 )
 _ANSWER = "\x01"
 _NESTED_BRACKETS = re.compile(r"\((?: ?\()+")
 _PLAIN = {
-    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # fullwidth forms of ASCII
     **str.maketrans("{[<【〔}]>】〕", "(((((" + ")))))"),
     **str.maketrans("’‘。、", "''.,"),
     **dict.fromkeys(map(ord, '*`$_~"“”„«»「」『』\u200b\u200c\u200d\u2060\ufeff' + _ANSWER), None),
 }
-# A fullwidth bracket or sign must end as its plain form does.
-_PLAIN.update({code: _PLAIN.get(code - 0xFEE0, code - 0xFEE0) for code in range(0xFF01, 0xFF5F)})
+# A fullwidth sign becomes what its ASCII form becomes.
+_PLAIN.update((code, _PLAIN.get(code - 0xFEE0, code - 0xFEE0)) for code in range(0xFF01, 0xFF5F))
+
+
+# Thai, Lao, kana, ideographs and Hangul stand beside letters and digits without a blank: 答案是B
+# and 정답은 B입니다 name the choice B. A blank before the letter and a joiner after it set it free.
+_UNSPACED = r"[\u0e01-\u0e4e\u0e81-\u0ece\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+_BEFORE_SEAM = rf"(?<={_UNSPACED})(?=[A-Za-z\d])"
+_AFTER_SEAM = rf"(?<=[A-Za-z\d])(?={_UNSPACED})"
+_JOINER = "\u2060"
+
+
+def _spaced(text: str) -> str:
+    if text.isascii():
+        return text
+    return _compiled(_AFTER_SEAM).sub(_JOINER, _compiled(_BEFORE_SEAM).sub(" ", text))
 
 
 def _without_markup(text: str) -> str:
     """The text with markdown, LaTeX, quotes and doubled blanks gone, and only round brackets."""
     text = _ANSWER_TAG.sub(lambda tag: "\n" if tag[1] else "\nAnswer: ", text)
     text = _LINE_MARK.sub("", _HTML_TAG.sub("", text))
-    text = _LATEX_DELIMITER.sub("", _LATEX_FONT.sub("", text)).translate(_PLAIN)
+    text = _LATEX_DELIMITER.sub("", _LATEX_FONT.sub("", text))
+    text = _spaced(text.translate(_PLAIN))
     lines = (" ".join(line.split()) for line in text.splitlines())
     text = _NESTED_BRACKETS.sub("(", "\n".join(line for line in lines if line))
     return _ANSWER_WORD.sub(_ANSWER, text)
@@ -53,11 +76,7 @@ def _without_markup(text: str) -> str:
 
 # --- One letter that stands for a choice ---------------------------------------------------------
 
-# A character that makes a neighbouring letter part of a word. Thai, kana, ideographs and Hangul do
-# not, as they stand beside a letter without a blank: 答案是B and 정답은 B입니다 name the choice B.
-_WORD = (
-    r"(?:[^\W\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[\u0300-\u036f])"
-)
+_WORD = r"[\w\u0300-\u036f]"  # what makes a neighbouring letter part of a word
 _WHOLE = rf"(?!{_WORD}|['\-]{_WORD}|\.[A-Za-z]\.|[+#])"  # not B's, X-ray, U.S., C++, C#
 # "a man" and "I think" are words, unless what follows speaks about the choice.
 _NO_ARTICLE = r"(?:(?<![AaIi])|(?! [^\W\d_])|(?= (?:is|as|because|since|but|and|or|due|which)\b))"
@@ -80,71 +99,76 @@ _BEFORE_LETTER = (
 _FILLER = rf"[^\n.:={_ANSWER}]{{0,60}}?"
 
 
-def _rule(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-
-
 # What states a conclusion; the last of all these decides.
 _CONCLUSIONS = (
     # \boxed{B}, \boxed{\text{(B) Paris}}
-    _rule(rf"\\f?box(?:ed)? ?\( ?{_LETTER}"),
+    (rf"\\f?box(?:ed)? ?\( ?{_LETTER}"),
     # Answer: B / the correct answer is most likely (B) / 答案是B
-    _rule(_ANSWER + _FILLER + _IS + _BEFORE_LETTER + _LETTER),
+    (_ANSWER + _FILLER + _IS + _BEFORE_LETTER + _LETTER),
+    # A: B
+    (rf"^A: {_LETTER}[).]*$"),
     # The answer is shoot tips (B).
-    _rule(
+    (
         rf"{_ANSWER}(?={_FILLER}{_IS})(?:(?!\bnot\b|n't)(?:[^\n.(){_ANSWER}]|\.(?=\d))){{1,120}}"
         + _BRACKETED
     ),
     # B is correct / option (B) is the right answer
-    _rule(
+    (
         rf"(?<!['\-]){_LETTER} ?\)?,? (?:is|must be|seems|looks)"
         r"(?: clearly| probably| most likely)?(?: the)?(?: most| only)?"
         rf" (?:correct\b|right\b|best {_ANSWER}|{_ANSWER})"
     ),
     # I choose B / I would go with option B / 选B
-    _rule(
-        rf"(?:\b(?:choose|chose|pick|select|go with|going with|opt for)\b|[选選]择?)"
+    (
+        rf"(?:\b(?:choose|chose|pick|select|go with|going with|opt for)\b|[选選][择擇]?)"
         rf"{_BEFORE_LETTER}{_LETTER}"
     ),
     # I think it's D. / it must be (D) / my guess is D
-    _rule(
+    (
         r"\b(?:(?:think|believe|guess|say)(?: that| is)?(?: it's| it is)?"
         rf"|it's|it is|it must be|that's)\b:?{_BEFORE_LETTER}{_LETTER}"
     ),
     # Therefore, B.
-    _rule(rf"\b(?:therefore|thus|hence|so|conclusion)\b[,:]?{_BEFORE_LETTER}{_LETTER}\)?[.!]?$"),
+    (rf"\b(?:therefore|thus|hence|so|conclusion)\b[,:]?{_BEFORE_LETTER}{_LETTER}\)?[.!]?$"),
 )
 # A line that is nothing but a letter; all such lines must agree.
-_LONE_LINES = (_rule(rf"^{_LETTER} ?\)?'?[.:!]?$"),)
+_LONE_LINES = ((rf"^{_LETTER} ?\)?'?[.:!]?$"),)
 # What has the shape of an answer; where these disagree the model was listing, not answering.
 _SHAPES = (
     # B) Paris / (B) Paris / B. Paris / B: Paris / B - Paris
-    _rule(rf"^{_LETTER} ?(?:[).:]| [-–—] )"),
+    (rf"^{_LETTER} ?(?:[).:]| [-–—] )"),
     # B, because ...
-    _rule(rf"^{_LETTER},? (?:because|since)\b"),
-    # option B
-    _rule(rf"(?:\b(?:option|choice|letter)|{_ANSWER}) {_LETTER}"),
+    (rf"^{_LETTER},? (?:because|since)\b"),
+    # option B / Choice: B
+    (rf"(?:\b(?:option|choice|letter)|{_ANSWER}):? {_LETTER}"),
     # Shoot tips (B). - as the last words
-    _rule(rf"^(?!.*(?:\bnot\b|n't))[^()\n]*{_BRACKETED} ?\)[.!]?\Z"),
+    (rf"^(?!.*(?:\bnot\b|n't))[^()\n]*{_BRACKETED} ?\)[.!]?\Z"),
 )
-# Words before a match that turn it into its opposite: "the wrong answer is", "I don't think it's".
-_NEGATED = re.compile(
-    r"(?:n't|\b(?:not|never|cannot|incorrect|wrong|rather than|instead of))"
-    r"(?: think| believe| say)?(?: that)?(?: the)?(?: correct| right)? $",
-    re.IGNORECASE,
+# Words before a match that deny it or only suppose it: "the wrong answer is", "if you choose",
+# "I don't think it's", "one might say the answer is".
+_NOT_MEANT = (
+    r"(?:(?:n't|\b(?:not|never|cannot|wrong|incorrect|rather than|instead of))"
+    r"(?: think| believe| say)?"
+    r"|\b(?:if|whether|why|suppose|assume|assuming|unless)(?: you| one| we| i)?"
+    r"|\b(?:might|may|could)(?: think| say| believe| argue)?)"
+    r"(?: that)?(?: the)?(?: correct| right)? $"
 )
 
 
-def _found(rules: tuple[re.Pattern[str], ...], text: str, allowed: str) -> list[str]:
+def _found(rules: tuple[str, ...], text: str, allowed: str) -> list[str]:
     """The letters that any of the rules finds, in the order of the text."""
     found = []
     for rule in rules:
-        for match in rule.finditer(text):
+        for match in _compiled(rule).finditer(text):
             letter = match["letter"].upper()
-            before = text[max(0, match.start() - 40) : match.start()]
-            if letter in allowed and not _NEGATED.search(before):
+            if letter in allowed and not _is_denied(text, match.start()):
                 found.append((match.start("letter"), letter))
     return [letter for _, letter in sorted(found)]
+
+
+def _is_denied(text: str, position: int) -> bool:
+    before = text[max(0, position - 40) : position]
+    return before.endswith(" ") and _compiled(_NOT_MEANT).search(before) is not None
 
 
 def extract_letter(text: str, allowed: str | None = None) -> str | None:
@@ -194,7 +218,7 @@ def extract_number(text: str) -> str | None:
     fractions are not worked out ("1/2" gives "2").
     """
     last = None
-    for match in _NUMBER.finditer(_LATEX_THOUSANDS.sub(",", text)):
+    for match in _NUMBER.finditer(_LATEX_THOUSANDS.sub(",", _spaced(text))):
         last = match
     return None if last is None else _plain_number(last)
 

@@ -96,7 +96,19 @@ STATED = [
     "D - Paris",
     "Option D",
     "It grows at the shoot tips (D).",
+    "**A. Paris** - no.\n**B. London** - no.\n\nSo the correct answer is **D. Rome**.",
+    "The correct answer is: **D) Rome**\n\n- **A) Paris** is wrong as it is.\n- B) so is this.",
+    "Option (B) describes it in part, so the answer would be D.",
+    "Answer: The correct option is D.",
+    r"Final Answer: The final answer is $\boxed{D}$. I hope it is correct.",
+    "Choice: D",
+    "ans: D",
+    "A: D",
+    "Answer: D. One might think it's A, but no.",
+    "Answer: D. If you choose C, it fails.",
     "Antwort: D",
+    "Réponse : D",
+    "我選擇 D",
     "Die richtige Antwort ist D.",
     "La réponse est D",
     "La respuesta correcta es la D.",
@@ -152,6 +164,12 @@ NO_ANSWER = [
     "The wrong answer is D.",
     "I don't think the answer is D.",
     "It is surely not muscle (D).",
+    "I wonder whether the answer is D.",
+    "Suppose the answer is D.",
+    "I would not choose D.",
+    "Both A and D are correct",
+    "A is the first letter of the alphabet.",
+    "As an AI language model, I can't choose.",
 ]
 
 
@@ -191,6 +209,8 @@ REASONING = "Muscle (A) is not. Shoot tips (B) are. Leaf veins (C) are not."
         ("B\n\nA) is too small.\nC) is too large.", "B"),  # and that before labels
         ("Answer: A is right", "A"),
         ("The answer is a", "A"),
+        ("정답은 A입니다", "A"),
+        ("答案是A选项", "A"),
         ("A", "A"),
         ("Answer: I", "I"),
     ],
@@ -316,6 +336,8 @@ def test_a_long_text_without_conclusion_is_read_to_its_end(unit):
         ("४२.५", "42.5"),
         ("٤٢", "42"),
         ("答案是42", "42"),
+        ("ตอบ๔๒บาท", "42"),
+        ("정답은 42입니다", "42"),
         ("9" * 5000, "9" * 5000),  # longer than int() reads
         ("1/2", "2"),  # fractions are not worked out
         ("B12", None),
