@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from lmeval.api.errors import ModelError
 from lmeval.api.model import BatchModel, ModelData
 
 
-@runtime_checkable
 class Adapter(Protocol):
     """What `AdapterModel` wraps.
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from lmeval.api.errors import ModelError, UnsupportedByModel
+from lmeval.api.errors import UnsupportedByModel
 from lmeval.api.model import BatchModel, ModelData
 
 _RULE = "-" * 72
@@ -46,7 +46,7 @@ class HumanModel(BatchModel):
         """See `BatchModel.complete`.
 
         Raises:
-          ModelError: the input ended before all prompts were answered.
+          UnsupportedByModel: the input ended before all prompts were answered.
         """
         return [self._ask(f"{_RULE}\n{prompt}\n{_RULE}\nYour answer: ") for prompt in prompts]
 
@@ -54,8 +54,8 @@ class HumanModel(BatchModel):
         """See `BatchModel.score`.
 
         Raises:
-          UnsupportedByModel: a context has a single target, so that there is nothing to choose.
-          ModelError: the input ended before all questions were answered.
+          UnsupportedByModel: a context has a single target, so that there is nothing to choose, or
+            the input ended before all questions were answered.
         """
         if any(len(choices) == 1 for choices in targets):
             raise UnsupportedByModel(
@@ -82,13 +82,16 @@ class HumanModel(BatchModel):
         encoding = getattr(self._output, "encoding", None) or "utf-8"
         self._output.write(question.encode(encoding, "backslashreplace").decode(encoding))
         self._output.flush()
+        # Both errors are of the kind that ends the task; others would make the engine ask again.
         try:
             line = self._input.readline()
         except UnicodeDecodeError as error:
-            raise ModelError(f"An answer to the model human cannot be decoded: {error}.") from error
+            raise UnsupportedByModel(
+                f"An answer to the model human cannot be decoded: {error}."
+            ) from error
         if not line:
-            raise ModelError(
-                "The input ended before all questions were answered; the model human needs someone "
-                "at the terminal, or a file with one line for each answer as standard input."
+            raise UnsupportedByModel(
+                "The input ended before all questions to the model human were answered; "
+                "somebody must be at the terminal."
             )
         return line.removesuffix("\n").removesuffix("\r")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lmeval.api.errors import ModelError, TaskFileError
+from lmeval.api.errors import TaskFileError, UnsupportedByModel
 from lmeval.api.example import parse_object, read_lines
 from lmeval.api.model import BatchModel, ModelData
 
@@ -74,7 +74,8 @@ class ReplayModel(BatchModel):
         """See `BatchModel.complete`.
 
         Raises:
-          ModelError: there is no recorded answer to some of the prompts; the text names them.
+          UnsupportedByModel: some of the prompts have no recorded answer; the text names them. It
+            is no fault of single rows, because a score over part of them would mislead.
         """
         keys: list[_Key] = []
         missing: list[str] = []
@@ -85,7 +86,7 @@ class ReplayModel(BatchModel):
             else:
                 keys.append(key)
         if missing:
-            raise ModelError(self._missing_message(missing))
+            raise UnsupportedByModel(self._missing_message(missing, len(prompts)))
         numbers = _occurrence_numbers(prompts)
         return [
             self._answer(prompt, key, number)
@@ -104,19 +105,20 @@ class ReplayModel(BatchModel):
         if isinstance(recorded, str):
             return recorded
         if occurrence >= len(recorded):
-            raise ModelError(
-                f"{self._path} holds {len(recorded)} answers to {_described(prompt)}, "
-                f"but sample number {occurrence + 1} is asked for; record one line a sample."
+            raise UnsupportedByModel(
+                f"The model {self._name} has {len(recorded)} recorded answers to "
+                f"{_described(prompt)}, but sample number {occurrence + 1} is asked for; "
+                f"{self._path} must hold one line for each sample."
             )
         return recorded[occurrence]
 
-    def _missing_message(self, missing: Sequence[str]) -> str:
+    def _missing_message(self, missing: Sequence[str], n_asked: int) -> str:
         shown = ", ".join(_described(prompt) for prompt in missing[:_SHOWN])
         more = ", ..." if len(missing) > _SHOWN else ""
-        rows = "1 request" if len(missing) == 1 else f"{len(missing)} requests"
         return (
-            f"{self._path} holds no recorded answer to {rows}: {shown}{more}; add lines with these "
-            'under "task" and "id", or under "prompt".'
+            f"The model {self._name} has no recorded answer to {len(missing)} of {n_asked} "
+            f"requests ({shown}{more}); {self._path} must hold a line for each, with "
+            '"task" and "id", or "prompt".'
         )
 
 

@@ -42,6 +42,7 @@ _COMMAND = re.compile(
 _ANSWER_PREFIX = re.compile(r"\w+:")
 _OPTION_LINE = re.compile(r"^[ \t]*([A-D])\)(.*)$", re.MULTILINE)
 _EXPRESSION = re.compile(r"[0-9+\-*/() ]{1,200}")
+_LONGEST_QUERY = 10_000  # characters; some rules take time in proportion to the square
 _FIRST_SENTENCE = re.compile(r".*?[.!?](?=\s|$)")
 
 
@@ -50,11 +51,11 @@ def answer_by_rule(prompt: str) -> str:
     commands = list(_COMMAND.finditer(prompt))
     if not commands:
         return UNKNOWN
-    command, rest = commands[-1].group(1).lower(), prompt[commands[-1].end() :]
+    command, query = commands[-1].group(1).lower(), prompt[commands[-1].end() :]
     if command.startswith("choose"):
-        return _choose(rest) or UNKNOWN
-    line = _without_answer_prefix(rest.split("\n", 1)[0].strip())
-    return _LINE_RULES[command](line) or UNKNOWN
+        return _choose(query[:_LONGEST_QUERY]) or UNKNOWN
+    line = _without_answer_prefix(query.split("\n", 1)[0].strip())
+    return (len(line) <= _LONGEST_QUERY and _LINE_RULES[command](line)) or UNKNOWN
 
 
 def _without_answer_prefix(line: str) -> str:
@@ -95,8 +96,8 @@ def _summarize(passage: str) -> str | None:
     return sentence.group() if sentence else None
 
 
-def _choose(rest: str) -> str | None:
-    question, _, below = rest.partition("\n")
+def _choose(query: str) -> str | None:
+    question, _, below = query.partition("\n")
     options: dict[str, str] = {
         option.strip(): letter for letter, option in _OPTION_LINE.findall(below)
     }

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from lmeval.api.errors import ModelError, UnsupportedByModel
+from lmeval.api.errors import UnsupportedByModel
+from lmeval.engine.engine import Engine
 from lmeval.models.human import HumanModel
 from lmeval.testing import ModelTestMixin
 
@@ -51,12 +52,19 @@ def test_asks_again_until_the_number_is_one_of_the_choices(mistyped):
 
 @pytest.mark.parametrize("typed", ["", "one\n"])
 def test_the_end_of_the_input_is_a_clear_error(typed):
-    with pytest.raises(ModelError, match="input ended before all questions were answered"):
+    with pytest.raises(UnsupportedByModel, match="input ended before all questions"):
         human(typed)[0].generate_text(["a", "b"])
 
 
+def test_nothing_is_asked_twice_when_the_input_ends():
+    model, shown = human("one\n")
+    with Engine(model) as engine, pytest.raises(UnsupportedByModel, match="input ended"):
+        engine.generate_text(["a", "b", "c"])
+    assert shown.getvalue().count("Your answer: ") == 2
+
+
 def test_the_end_of_the_input_ends_a_choice_too():
-    with pytest.raises(ModelError, match="input ended"):
+    with pytest.raises(UnsupportedByModel, match="input ended"):
         human("9\n")[0].cond_log_prob("a", ["b", "c"])
 
 
@@ -70,7 +78,7 @@ def test_a_single_target_is_refused_before_anything_is_asked():
 def test_input_that_cannot_be_decoded_is_a_clear_error():
     typed = io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8")
     model = HumanModel(input_stream=typed, output_stream=io.StringIO())
-    with pytest.raises(ModelError, match="cannot be decoded"):
+    with pytest.raises(UnsupportedByModel, match="cannot be decoded"):
         model.generate_text("a")
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lmeval.api.errors import ModelError, TaskFileError
+from lmeval.api.errors import TaskFileError, UnsupportedByModel
 from lmeval.api.json_task import JsonTask, read_rows
 from lmeval.api.loading import load_jsonl_task
 from lmeval.api.model import Prompt
@@ -100,18 +100,29 @@ def test_samples_keep_their_order_through_the_engine(tmp_path, batch_size):
 
 def test_more_samples_than_lines_are_an_error(tmp_path):
     model = replay(tmp_path, [row("1", "a"), row("1", "b")])
-    with pytest.raises(ModelError, match=r"holds 2 answers to task 't', id '1'.* sample number 3"):
+    with pytest.raises(
+        UnsupportedByModel, match=r"has 2 recorded answers to task 't', id '1', but sample number 3"
+    ):
         model.generate_text([prompt("1")] * 3)
 
 
 def test_missing_answers_are_named_with_their_number(tmp_path):
     model = replay(tmp_path, [row("0", "a")])
-    with pytest.raises(ModelError, match=r"answer to 1 request: task 't', id '1'; "):
+    with pytest.raises(
+        UnsupportedByModel, match=r"answer to 1 of 2 requests \(task 't', id '1'\); "
+    ):
         model.generate_text([prompt("0"), prompt("1")])
-    with pytest.raises(ModelError, match=r"9 requests: .*id '1', .*id '2', .*id '3', \.\.\.;"):
+    with pytest.raises(UnsupportedByModel, match=r"9 of 10 .*id '1', .*id '2', .*id '3', \.\.\.\)"):
         model.generate_text([prompt(str(n)) for n in range(10)])
-    with pytest.raises(ModelError, match="prompt 'never seen'"):
+    with pytest.raises(UnsupportedByModel, match="prompt 'never seen'"):
         model.generate_text("never seen")
+
+
+def test_a_missing_answer_ends_the_task_and_is_no_wrong_answer(tmp_path):
+    with Engine(replay(tmp_path, [row("0", "a")])) as engine:
+        with pytest.raises(UnsupportedByModel, match="id '1'"):
+            engine.generate_text([prompt("0"), prompt("1")])
+        assert engine.generate_text([prompt("0")]) == ["a"]
 
 
 def test_ids_may_be_whole_numbers_as_in_task_files(tmp_path):
@@ -197,7 +208,7 @@ def test_model_data_says_which_file_it_was(tmp_path):
 
 
 def test_a_lone_surrogate_in_a_prompt_is_just_not_found(tmp_path):
-    with pytest.raises(ModelError, match="no recorded answer"):
+    with pytest.raises(UnsupportedByModel, match="no recorded answer"):
         replay(tmp_path, [row("1", "a")]).generate_text("\ud800")
 
 

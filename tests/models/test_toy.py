@@ -103,6 +103,22 @@ def test_answers_any_text(text):
     assert answer_by_rule(f"choose A, B, C or D: Which number is even?\nA) {text}\nB) {text}")
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        'edit: swap "' + '" and "' * 30_000,
+        "choose A, B, C or D: " + "number equals " * 30_000 + "\nA) 1",
+        "write: " + "the sum of one and " * 30_000,
+        "compute: " + "(" * 300_000,
+        "summarize: " + "." * 300_000,
+        "python: write a function f that " + "." * 300_000,
+        "compute: " * 50_000,
+    ],
+)
+def test_hostile_queries_are_not_understood_but_come_to_an_end(query):
+    assert answer_by_rule(query) == UNKNOWN
+
+
 def test_absolute_log_probs_follow_the_documented_distribution():
     def rest(n):
         return 0.1 * 0.5 * (0.5 / (sys.maxunicode + 1)) ** n
