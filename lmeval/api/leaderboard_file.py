@@ -53,16 +53,16 @@ def leaderboard_to_json(board: Leaderboard, include_per_example: bool = False) -
     }
     if board.sandbox is not None:
         value["sandbox"] = dict(board.sandbox)
-    return {key: _plain(entry) for key, entry in value.items()}
+    return {key: entry if key == "tasks" else _plain(entry) for key, entry in value.items()}
 
 
 def _task_to_json(task: TaskResult, include_per_example: bool) -> dict[str, Any]:
     value = {
-        field.name: getattr(task, field.name)
+        field.name: _plain(getattr(task, field.name))
         for field in attrs.fields(TaskResult)
         if field.name not in ("subtasks", "per_example")
     }
-    value["subtasks"] = [_subtask_to_json(part) for part in task.subtasks]
+    value["subtasks"] = [_plain(_subtask_to_json(part)) for part in task.subtasks]
     if include_per_example:
         several = len(task.subtasks) > 1
         value["per_example"] = [
@@ -92,12 +92,12 @@ def row_to_json(row: ExampleScore, subtask: str | None = None) -> dict[str, Any]
         "prompt": str(row.prompt),
         "prediction": str(row.prediction),
         "targets": list(row.targets),
-        "score": row.score,
+        "score": _plain(row.score),
     }
     for name in _OPTIONAL_ROW_FIELDS:
         content = getattr(row, name)
-        if content not in (None, False) and content != {}:
-            value[name] = content
+        if content:
+            value[name] = _plain(content)
     value["latency_ms"] = row.latency_ms
     return value
 
@@ -164,7 +164,7 @@ def write_json(value: Any, path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}-{threading.get_ident()}.tmp")
-    content = strict_json.dump_bytes(value, indent=1) + b"\n"
+    content = strict_json.encode_text(_formatted(value)) + b"\n"
     try:
         with open(temporary, "xb") as file:
             file.write(content)
@@ -175,6 +175,27 @@ def write_json(value: Any, path: str | os.PathLike[str]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise ResultsError(f"{target}: cannot be written: {error.strerror or error}.") from error
+
+
+def _formatted(value: Any, indent: str = "") -> str:
+    """JSON with an entry a line and each scored answer on one line: fit for `diff`."""
+    if isinstance(value, dict) and value:
+        inner = indent + " "
+        entries = [
+            f"{inner}{strict_json.dumps(key)}: "
+            + (_one_a_line(entry, inner) if key == "per_example" else _formatted(entry, inner))
+            for key, entry in value.items()
+        ]
+        return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        inner = indent + " "
+        entries = [inner + _formatted(entry, inner) for entry in value]
+        return "[\n" + ",\n".join(entries) + f"\n{indent}]"
+    return strict_json.dumps(value)
+
+
+def _one_a_line(rows: list[Any], indent: str) -> str:
+    return "[\n" + ",\n".join(f"{indent} {strict_json.dumps(row)}" for row in rows) + f"\n{indent}]"
 
 
 @attrs.frozen

@@ -82,10 +82,14 @@ def score_answers(
     """
     if metric.kind == "sandbox":
         return _score_in_sandbox(metric, answers, sandbox)
+    made: dict[float, RowScore] = {}  # most metrics give few values; equal ones share an object
     scores = []
     for answer in answers:
         value = 0.0 if answer.error else _apply(metric, answer)
-        scores.append(RowScore(value))
+        score = made.get(value)
+        if score is None:
+            score = made[value] = RowScore(value)
+        scores.append(score)
     return scores
 
 
@@ -98,6 +102,8 @@ def _apply(metric: Metric, answer: Answer) -> float:
             f"the metric {metric.name!r} failed on the example {example.id!r}: "
             f"{type(error).__name__}: {error}."
         ) from error
+    if type(value) is float and 0.0 <= value <= 1.0:
+        return value
     if not is_finite_number(value) or not 0.0 <= value <= 1.0:
         raise MetricError(
             f"the metric {metric.name!r} gave {value!r} for the example {example.id!r}; "

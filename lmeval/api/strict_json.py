@@ -66,6 +66,9 @@ _DECODER = json.JSONDecoder(
 )
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 def parse(text: str) -> Any:
     """Decode `text`.
 
@@ -149,14 +152,23 @@ def _refuse_lone_surrogates(text: str, value: Any) -> None:
         ) from None
 
 
-def dump_bytes(value: Any, indent: int | None = None) -> bytes:
-    """`value` as strict UTF-8 JSON; keys keep their order, text stays readable.
-
-    A lone surrogate, which UTF-8 cannot hold, is written as its JSON escape.
+def dumps(value: Any) -> str:
+    """`value` as strict JSON on one line; keys keep their order, text stays readable.
 
     Raises:
       ValueError: a number is not finite.
       TypeError: something is no JSON value.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+    return _ENCODER.encode(value)
+
+
+def encode_text(text: str) -> bytes:
+    """JSON text as UTF-8; a lone surrogate, which UTF-8 cannot hold, becomes its JSON escape."""
     return text.encode("utf-8", "backslashreplace")
+
+
+def dump_bytes(value: Any, indent: int | None = None) -> bytes:
+    """`value` as strict JSON in UTF-8, on one line unless indented; raises as `dumps` does."""
+    if indent is None:
+        return encode_text(dumps(value))
+    return encode_text(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent))
