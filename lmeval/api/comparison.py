@@ -232,10 +232,10 @@ def _notes(first: TaskResult, second: TaskResult, rows: PairedRows) -> list[str]
         notes.append("the task's content differs between A and B")
     edited = [pair.a.id for pair in rows.pairs if pair.a.targets != pair.b.targets]
     if edited:
-        notes.append(f"{len(edited)} rows have other targets in B, {edited[0]!r} for one")
+        notes.append(f"rows with other targets in B: {len(edited)}, {edited[0]!r} for one")
     for side, result in (("A", first), ("B", second)):
         if result.failures:
-            notes.append(f"{result.failures} answers failed in {side} and scored 0")
+            notes.append(f"failed answers in {side}, which scored 0: {result.failures}")
     return notes
 
 

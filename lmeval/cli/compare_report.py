@@ -177,7 +177,7 @@ def _conclusions(comparison: Comparison) -> Iterator[str]:
             yield f"{task.label}: {note}"
         for side, keys in (("A", task.only_in_a), ("B", task.only_in_b)):
             if keys:
-                yield f"{task.label}: {len(keys)} rows only in {side}: {_shown_keys(keys)}"
+                yield f"{task.label}: rows only in {side}: {len(keys)} ({_shown_keys(keys)})"
     for label, reason in comparison.left_out.items():
         yield f"left out: {label}: {reason}"
     for side, labels in (("A", comparison.only_in_a), ("B", comparison.only_in_b)):
@@ -206,14 +206,18 @@ def _cut(text: str) -> str:
 def _flip_title(task: TaskComparison, shown: int) -> str:
     worse = sum((flip.change < 0) != task.lower_is_better for flip in task.flips)
     first = f"; the first {shown}" if shown < len(task.flips) else ""
-    return f"{task.label}: {worse} answers worse in B, {len(task.flips) - worse} better{first}"
+    return f"flips in {task.label}: {worse} worse in B, {len(task.flips) - worse} better{first}"
 
 
 def _answers(flip: RowPair) -> Iterator[tuple[str, str]]:
     """Name and text of what a reader wants to see of a flip."""
     yield "target", " | ".join(flip.a.targets[:3]) + (" | …" if len(flip.a.targets) > 3 else "")
     for side, row in (("A", flip.a), ("B", flip.b)):
-        yield side, f"[{row.error}] {row.prediction}" if row.error else row.prediction
+        error = f"[{row.error}] " if row.error else ""
+        yield side, f"{error}{row.prediction}".strip() or "(empty)"
+        if row.raw_prediction and not row.prediction.strip():
+            # Why nothing was found in it is the first thing that a reader wants to know.
+            yield f"{side} raw", row.raw_prediction
 
 
 def _scores(flip: RowPair) -> str:
@@ -250,7 +254,7 @@ def _markdown(text: str) -> str:
 def _code(text: str) -> str:
     """`text` as a Markdown code span; its fence is longer than any run of backticks inside."""
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence} {text} {fence}" if text.strip() else "(empty)"
+    return f"{fence} {text} {fence}"
 
 
 def _overall_json(comparison: Comparison) -> dict[str, Any]:

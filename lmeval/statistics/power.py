@@ -24,7 +24,7 @@ def minimal_detectable_difference(
 
     (z(1 - alpha / 2) + z(power)) * stderr, 2.80 standard errors by default: the normal
     approximation in every textbook, used for evaluations by Miller 2024, "Adding Error Bars to
-    Evals", section 5.
+    Evals".
 
     Raises:
       StatisticsError: `alpha` or `power` is not strictly between 0 and 1.

@@ -20,6 +20,10 @@ from lmeval.statistics.values import (
     sums_by_number,
 )
 
+# Relative to the largest score. A spread below it is rounding: 0.1 three times averages to another
+# number than 0.1. It would give an interval as narrow as if everything were known.
+_ROUNDING = 1e-12
+
 Method: TypeAlias = Literal["wilson", "t", "clustered t", "combined", "bootstrap"]
 
 
@@ -50,7 +54,7 @@ class MeanWithError:
 
     Attributes:
       mean: the mean of the values.
-      stderr: its standard error; None below two units; exactly 0 where all values are equal.
+      stderr: its standard error; None below two units; exactly 0 where no spread shows.
       units: how many independent units there are: clusters, or else values.
     """
 
@@ -92,8 +96,7 @@ def summarize(
     within_unit = bool(np.all((values >= 0.0) & (values <= 1.0)))
     zero_one = bool(np.all((values == 0.0) | (values == 1.0)))
     if (zero_one and not clustered) or (within_unit and result.stderr == 0.0):
-        # Values that are all equal show no spread to compute with; in [0, 1] the spread has a
-        # bound.
+        # Where no spread shows there is nothing to compute with; but in [0, 1] it has a bound.
         ci95, method = wilson_interval(result.mean, result.units), "wilson"
     elif result.stderr:
         ci95 = t_interval(result.mean, result.stderr, result.units - 1)
@@ -113,8 +116,7 @@ def mean_with_error(values: FloatArray, clusters: Labels | None = None) -> MeanW
     """
     n = int(values.size)
     lowest, highest = float(values.min()), float(values.max())
-    if highest - lowest <= 1e-12 * max(abs(lowest), abs(highest)):
-        # Equal but for rounding: the exact answer, not a standard error of 1e-18.
+    if highest - lowest <= _ROUNDING * max(abs(lowest), abs(highest)):
         mean, deviations = lowest, np.zeros(n)
     else:
         mean = math.fsum(values.tolist()) / n
@@ -125,4 +127,6 @@ def mean_with_error(values: FloatArray, clusters: Labels | None = None) -> MeanW
     if units < 2:
         return MeanWithError(mean, None, units)
     squares = math.fsum((deviations * deviations).tolist())
-    return MeanWithError(mean, math.sqrt(units / (units - 1) * squares) / n, units)
+    stderr = math.sqrt(units / (units - 1) * squares) / n
+    is_rounding = stderr <= _ROUNDING * max(abs(lowest), abs(highest))
+    return MeanWithError(mean, 0.0 if is_rounding else stderr, units)

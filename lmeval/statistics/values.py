@@ -16,6 +16,8 @@ IntArray: TypeAlias = npt.NDArray[np.intp]
 Labels: TypeAlias = Sequence[Hashable]
 """One label a row: an example's id, the name of its cluster or of its group."""
 
+_NUMBERS = (float, int, np.number, np.bool_)
+
 # Beyond this the squares of scores overflow; no metric gives such a value.
 _LARGEST_SCORE = 1e150
 
@@ -33,7 +35,7 @@ def score_array(scores: Sequence[float] | FloatArray, name: str = "scores") -> F
     if not isinstance(scores, np.ndarray):
         for index, score in enumerate(scores):
             # numpy would read "0.5" as a number and None as NaN.
-            if not isinstance(score, float | int | np.number | np.bool_):
+            if not isinstance(score, _NUMBERS):
                 raise StatisticsError(f"{name}[{index}] must be a number (got {score!r}).")
     array = np.asarray(scores)
     if array.size == 0:

@@ -5,7 +5,9 @@ import math
 import random
 
 import attrs
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from lmeval.api.comparison import ComparisonOptions, compare_leaderboards
 from lmeval.api.errors import ResultsError
@@ -144,7 +146,7 @@ def test_changed_content_is_compared_on_request_and_says_which_targets_differ():
     assert result.result.n == 2
     assert result.notes == (
         "the task's content differs between A and B",
-        "1 rows have other targets in B, 'q2' for one",
+        "rows with other targets in B: 1, 'q2' for one",
     )
 
 
@@ -276,7 +278,7 @@ def test_clusters_are_tested_as_a_whole():
 def test_failed_answers_are_told():
     b = task([example("q0", 1.0), example("q1", 0.0, error="timeout")])
     result = compare_one(task(rows_of([1, 1])), b)
-    assert result.notes == ("1 answers failed in B and scored 0",)
+    assert result.notes == ("failed answers in B, which scored 0: 1",)
 
 
 def test_other_settings_are_warned_of_but_another_model_is_not():
@@ -317,3 +319,31 @@ def test_samples_of_one_example_in_two_clusters_are_refused():
 def test_a_standard_error_without_a_number_of_rows_is_not_used():
     bare = attrs.evolve(task(rows_of([1, 0]), keep_rows=False), total=None)
     assert compare_one(bare, bare).result.stderr is None
+
+
+MIRRORED = {"worse": "better", "better": "worse"}
+
+row_lists = st.lists(
+    st.tuples(
+        st.sampled_from([f"q{index}" for index in range(12)]),
+        st.integers(0, 1),
+        st.sampled_from([0.0, 0.25, 1.0]),
+    ),
+    min_size=1,
+    max_size=24,
+    unique_by=lambda row: row[:2],
+)
+
+
+@hypothesis.given(row_lists, row_lists)
+@hypothesis.settings(max_examples=60, deadline=None)
+def test_swapping_the_runs_mirrors_whatever_is_found(rows_a, rows_b):
+    a = task([example(name, score, sample) for name, sample, score in rows_a])
+    b = task([example(name, score, sample) for name, sample, score in rows_b])
+    one, other = compare_one(a, b), compare_one(b, a)
+    assert other.difference == pytest.approx(-one.difference, abs=1e-15)
+    assert other.result.stderr == one.result.stderr
+    assert other.adjusted_p_value == one.adjusted_p_value
+    assert other.verdict == MIRRORED.get(one.verdict, one.verdict)
+    assert (other.only_in_a, other.only_in_b) == (one.only_in_b, one.only_in_a)
+    assert {flip.key for flip in other.flips} == {flip.key for flip in one.flips}

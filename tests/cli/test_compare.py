@@ -82,10 +82,10 @@ def test_the_table_says_what_moved_by_how_much_and_whether_it_is_chance(worse_pa
 
 def test_flips_show_both_answers_and_their_number_is_limited(worse_pair):
     _, text = run(*worse_pair, "--flips", "2")
-    assert "t: 12 answers worse in B, 0 better; the first 2" in text
+    assert "flips in t: 12 worse in B, 0 better; the first 2" in text
     assert "  q18: 1 → 0\n    target: 4\n    A:      4\n    B:      5\n" in text
     assert text.count("→") == 2
-    assert "answers worse" not in run(*worse_pair, "--flips=0")[1]
+    assert "flips in" not in run(*worse_pair, "--flips=0")[1]
 
 
 def test_a_regression_fails_only_on_request(worse_pair):
@@ -146,7 +146,7 @@ def test_missing_and_extra_rows_are_listed_a_few_by_name(tmp_path):
     a = write(tmp_path / "a.json", [1.0] * 20)
     b = write(tmp_path / "b.json", [1.0] * 10)
     text = run(a, b)[1]
-    assert "t: 10 rows only in A: q10, q11, q12, q13, q14, …" in text
+    assert "t: rows only in A: 10 (q10, q11, q12, q13, q14, …)" in text
     assert "compared on the 10 rows that both have" in text
 
 
@@ -178,6 +178,15 @@ def test_a_failed_answer_shows_its_error(tmp_path):
     data["tasks"][0]["per_example"][1] |= {"error": "timeout", "prediction": ""}
     b.write_text(json.dumps(data))
     assert "    B:      [timeout]" in run(a, str(b))[1]
+
+
+def test_an_answer_in_which_nothing_was_found_shows_the_raw_text(tmp_path):
+    a = write(tmp_path / "a.json", [1.0])
+    b = tmp_path / "b.json"
+    data = json.loads(Path(write(b, [0.0])).read_text())
+    data["tasks"][0]["per_example"][0] |= {"raw_prediction": "I think so.", "prediction": ""}
+    b.write_text(json.dumps(data))
+    assert "    B:      (empty)\n    B raw:  I think so.\n" in run(a, str(b))[1]
 
 
 def test_markdown_is_a_table_that_answers_cannot_break(tmp_path):

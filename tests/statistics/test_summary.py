@@ -132,6 +132,13 @@ def test_equal_scores_in_clusters_are_bounded_by_the_number_of_clusters():
     assert summary.ci95 == wilson_interval(1.0, 2)
 
 
+def test_clusters_with_equal_means_show_no_spread_but_get_an_interval_with_a_width():
+    # Every cluster has the mean 0.35, so every sum of deviations is 0 but for rounding.
+    summary = summarize([0.1, 0.6] * 5, clusters=list("aabbccddee"))
+    assert summary.stderr == 0.0
+    assert summary.ci95 == wilson_interval(summary.mean, 5)
+
+
 def test_repeated_samples_count_as_one_example():
     # Per-example means 1, 0.5, 0: s = 0.5.
     summary = summarize([1, 1, 1, 0, 0, 0], examples=["a", "a", "b", "b", "c", "c"])
