@@ -14,6 +14,7 @@ The other built-in metrics live in modules of their own, imported when first ask
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -200,7 +201,8 @@ def _origin_of(function: Callable[..., Any]) -> str:
     code = getattr(function, "__code__", None)
     if code is None or function.__module__ == "__main__":
         return f"the module {function.__module__}"
-    return str(code.co_filename)
+    # One file can be reached by several paths.
+    return os.path.realpath(code.co_filename)
 
 
 def _origin_that_owns(name: str, asking_module: str) -> str | None:
