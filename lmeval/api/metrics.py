@@ -202,7 +202,7 @@ def _origin_of(function: Callable[..., Any]) -> str:
     if code is None or function.__module__ == "__main__":
         return f"the module {function.__module__}"
     # One file can be reached by several paths.
-    return os.path.realpath(code.co_filename)
+    return str(os.path.realpath(code.co_filename))
 
 
 def _origin_that_owns(name: str, asking_module: str) -> str | None:
