@@ -7,9 +7,13 @@ Nothing here is imported before a task of BIG-bench's is used.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lmeval.api.options import TaskOptions
 from lmeval.api.task import Task
+
+if TYPE_CHECKING:
+    from lmeval.bigbench.summary import TaskSummary
 
 
 def load_json_task(
@@ -40,3 +44,14 @@ def load_json_task(
 
     settings = LoadSettings(options=options, rouge_seed=rouge_seed)
     return load_task_folder(folder, name, subtask, settings)
+
+
+def read_metadata(folder: Path) -> TaskSummary:
+    """What a list of tasks shows of a folder, read quickly and without running its code.
+
+    Raises:
+      TaskFileError: the file cannot be read, or lacks what BIG-bench asks of every task.
+    """
+    from lmeval.bigbench import summary
+
+    return summary.read_metadata(folder)

@@ -22,7 +22,8 @@ EXAMPLES = "examples"
 LIST_BEGINS = object()
 """What `read_members` gives before the first example."""
 
-_CHUNK = 1 << 20  # bytes
+_CHUNK = 1 << 16  # bytes
+_ENDS_VALUE = frozenset(",:]} \t\n\r")
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -176,8 +177,8 @@ class _Reader:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-                # A number that touches the window's end may go on.
-                if end < len(self._text) or self._at_end:
+                # A number that reaches to the window's end may go on behind it.
+                if self._at_end or self._text[end : end + 1] in _ENDS_VALUE:
                     self._at = end
                     return value
             except json.JSONDecodeError as error:
