@@ -144,6 +144,7 @@ def test_an_unknown_name_far_from_all_lists_all():
         ("bleu", "rows"),
         ("macro_f1", "rows"),
         ("choice_likelihood", "choices"),
+        ("code_exec", "sandbox"),
     ],
 )
 def test_built_in_metrics_are_found_by_name(name, kind):
