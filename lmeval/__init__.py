@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lmeval.api.errors import UnsupportedByModel as UnsupportedByModel
     from lmeval.api.example import Example as Example
     from lmeval.api.json_task import JsonTask as JsonTask
-    from lmeval.api.leaderboard_file import read_leaderboard as read_leaderboard
     from lmeval.api.leaderboard_file import write_leaderboard as write_leaderboard
+    from lmeval.api.leaderboard_reading import read_leaderboard as read_leaderboard
     from lmeval.api.metrics import get_metric as get_metric
     from lmeval.api.metrics import metric as metric
     from lmeval.api.metrics import rows_metric as rows_metric
@@ -58,7 +58,7 @@ _HOMES = {
     "get_metric": "lmeval.api.metrics",
     "metric": "lmeval.api.metrics",
     "postprocess_output": "lmeval.api.model",
-    "read_leaderboard": "lmeval.api.leaderboard_file",
+    "read_leaderboard": "lmeval.api.leaderboard_reading",
     "rows_metric": "lmeval.api.metrics",
     "write_leaderboard": "lmeval.api.leaderboard_file",
 }

@@ -4,7 +4,12 @@
 import os
 import pathlib
 
+import hypothesis
 import pytest
+
+# Deadlines measure the machine, not the code.
+hypothesis.settings.register_profile("lmeval", deadline=None)
+hypothesis.settings.load_profile("lmeval")
 
 SHARED_CANDIDATES = (
     os.environ.get("LMEVAL_SHARED", ""),

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from lmeval.api.answers import unreachable_targets
 from lmeval.api.errors import MetricError, TaskError, TaskFileError
 from lmeval.api.example import Example, read_examples
 from lmeval.api.fewshot import draw_shots
@@ -72,6 +73,7 @@ class JsonTask(Task):
             few_shot_example_separator=self.settings.few_shot_example_separator,
         )
         self._check_metrics()
+        self._check_extraction()
 
     def _check_metrics(self) -> None:
         for metric in self._further_metrics:
@@ -85,6 +87,16 @@ class JsonTask(Task):
                 f"The task {self.name} compares choices, so there is no text for "
                 f"{self._further_metrics[0].name!r} to score; take it out of 'metrics'."
             )
+
+    def _check_extraction(self) -> None:
+        """Refuse rows that answer extraction would make wrong whatever a model says."""
+        extraction = self.settings.answer_extraction
+        if extraction is None or self.metric.kind != "example":
+            return
+        for row in self.examples:
+            reason = unreachable_targets(extraction, self.metric.function, row.targets, row.extras)
+            if reason is not None:
+                raise TaskError(f"The example {row.id!r} of the task {self.name}: {reason}.")
 
     @property
     def preferred_score(self) -> str:
@@ -176,15 +188,13 @@ class JsonTask(Task):
     def _pass_at_k(self, scores: Sequence[RowScore | None]) -> dict[str, float]:
         if not self.settings.pass_at_k:
             return {}
-        from lmeval.statistics import pass_at_k
+        from lmeval.statistics import mean_pass_at_k
 
         n = self.settings.num_samples
         passed = [score is not None and score.score == 1.0 for score in scores]
-        right = [sum(passed[start : start + n]) for start in range(0, len(passed), n)]
-        return {
-            f"pass@{k}": statistics.fmean(pass_at_k(n, c, k) or 0.0 for c in right)
-            for k in self.settings.pass_at_k
-        }
+        counts = [(n, sum(passed[start : start + n])) for start in range(0, len(passed), n)]
+        means = {k: mean_pass_at_k(counts, k).mean for k in self.settings.pass_at_k}
+        return {f"pass@{k}": mean for k, mean in means.items() if mean is not None}
 
     def _example_score(
         self,

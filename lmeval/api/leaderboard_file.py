@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing and reading leaderboard.json; docs/results_format.md describes the format."""
+"""Writing leaderboard.json; docs/results_format.md describes the format."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import attrs
 
 from lmeval.api import strict_json
 from lmeval.api.errors import ResultsError
-from lmeval.api.model import ModelData
-from lmeval.api.results import SCHEMA, Leaderboard, SubtaskResult, TaskFailure, TaskResult
+from lmeval.api.leaderboard_reading import read_leaderboard
+from lmeval.api.results import SCHEMA, Leaderboard, SubtaskResult, TaskResult
 from lmeval.api.task import ExampleScore
 
 TIME_FIELDS = frozenset({"timestamp", "timing", "latency_ms"})
@@ -100,13 +100,6 @@ def row_to_json(row: ExampleScore, subtask: str | None = None) -> dict[str, Any]
             value[name] = _plain(content)
     value["latency_ms"] = row.latency_ms
     return value
-
-
-def row_from_json(value: Mapping[str, Any]) -> ExampleScore:
-    """The scored answer that `row_to_json` wrote."""
-    known = {field.name for field in attrs.fields(ExampleScore)}
-    row = {key: entry for key, entry in value.items() if key in known}
-    return ExampleScore(**{**row, "targets": tuple(row["targets"])})
 
 
 def _plain(value: Any) -> Any:
@@ -242,72 +235,3 @@ def refuse_other_run(path: str | os.PathLike[str], run: RunConfiguration) -> Non
             f"{path} holds another run ({old.adapter}, {old.timestamp}), which differs in "
             f"{', '.join(differences)}; {advice}"
         )
-
-
-def read_leaderboard_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON object of a leaderboard file.
-
-    Raises:
-      ResultsError: the file cannot be read, is no strict JSON, or of another schema.
-    """
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-        value = strict_json.parse(text)
-    except OSError as error:
-        raise ResultsError(f"{path}: cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise ResultsError(f"{path}: is not UTF-8.") from None
-    except strict_json.JsonFault as fault:
-        line, column = fault.line_and_column(text)
-        raise ResultsError(f"{path}, line {line}, column {column}: {fault.reason}.") from None
-    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-        found = value.get("schema") if isinstance(value, dict) else type(value).__name__
-        raise ResultsError(f"{path}: no leaderboard of the schema {SCHEMA!r} (found {found!r}).")
-    if not isinstance(value.get("tasks"), list):
-        raise ResultsError(f"{path}: 'tasks' must be a list.")
-    return value
-
-
-def read_leaderboard(path: str | os.PathLike[str]) -> Leaderboard:
-    """Read a leaderboard file back into the classes that it was written from.
-
-    Raises:
-      ResultsError: the file cannot be read, or lacks something.
-    """
-    value = read_leaderboard_json(path)
-    try:
-        return Leaderboard(
-            adapter=value["adapter"],
-            model=ModelData(**value["model"]),
-            fingerprint=value["fingerprint"],
-            tasks=tuple(_task_from_json(task) for task in value["tasks"]),
-            failed_tasks=tuple(TaskFailure(**failure) for failure in value["failed_tasks"]),
-            seed=value["seed"],
-            flags=value["flags"],
-            environment=value["environment"],
-            sandbox=value.get("sandbox"),
-            timestamp=value["timestamp"],
-            timing=value["timing"],
-        )
-    except KeyError as error:
-        raise ResultsError(f"{path}: {error.args[0]!r} is missing.") from None
-    except (TypeError, ValueError) as error:
-        raise ResultsError(f"{path}: is not as a leaderboard must be: {error}.") from None
-
-
-def _task_from_json(value: Mapping[str, Any]) -> TaskResult:
-    known = {field.name for field in attrs.fields(TaskResult)}
-    task = {key: entry for key, entry in value.items() if key in known}
-    rows = [(row.get("subtask", ""), row_from_json(row)) for row in value.get("per_example", ())]
-    subtasks = [
-        {key: entry for key, entry in part.items() if key != "undefined_scores"}
-        for part in value["subtasks"]
-    ]
-    task["subtasks"] = tuple(
-        SubtaskResult(**{**part, "ci95": _interval(part["ci95"])}) for part in subtasks
-    )
-    return TaskResult(**{**task, "per_example": tuple(rows), "ci95": _interval(task["ci95"])})
-
-
-def _interval(value: Any) -> tuple[float, float] | None:
-    return None if value is None else (value[0], value[1])

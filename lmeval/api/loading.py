@@ -103,6 +103,8 @@ def load_module(file: Path, module_name: str, search: Path | None = None) -> Mod
     Raises:
       TaskError: the program cannot be run.
     """
+    if not file.is_file():
+        raise TaskError(f"There is no file {file}.")
     spec = importlib.util.spec_from_file_location(module_name, file)
     if spec is None or spec.loader is None:
         raise TaskError(f"{file}: is no Python program.")

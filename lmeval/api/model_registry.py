@@ -42,6 +42,8 @@ def build_model(name: str, settings: Mapping[str, Any] | None = None) -> Model:
       ModelError: the model cannot be built.
     """
     factory = _find_factory(name)
+    if not callable(factory):
+        raise UsageError(f"--model {name} is no class, so no model can be made of it.")
     settings = dict(settings or {})
     _check_settings(name, factory, settings)
     try:

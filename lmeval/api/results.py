@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from lmeval.api.errors import TaskError
 from lmeval.api.model import ModelData
 from lmeval.api.task import AggregateScore, ExampleScore, ScoreData
 
@@ -245,14 +246,17 @@ def _row_statistics(score: ScoreData) -> tuple[int | None, float | None, Interva
     values = [row.score for row in rows if row.score is not None]
     if len(values) < len(rows):
         return n, None, None
-    from lmeval.statistics import summarize
+    from lmeval.statistics import StatisticsError, summarize
 
     several = n < len(rows)
-    summary = summarize(
-        values,
-        examples=[row.id for row in rows] if several else None,
-        clusters=[row.cluster for row in rows] if any(row.cluster for row in rows) else None,
-    )
+    try:
+        summary = summarize(
+            values,
+            examples=[row.id for row in rows] if several else None,
+            clusters=[row.cluster for row in rows] if any(row.cluster for row in rows) else None,
+        )
+    except StatisticsError as error:
+        raise TaskError(f"The rows of {score.subtask_description or 'the task'}: {error}") from None
     # Rows speak for the preferred score only where it is their mean (pass@5, say, is not).
     if summary.mean is None or not math.isclose(summary.mean, score.score, abs_tol=1e-9):
         return n, None, None

@@ -69,8 +69,12 @@ _DECODER = json.JSONDecoder(
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
-def parse(text: str) -> Any:
+def parse(text: str, *, lone_surrogates: bool = False) -> Any:
     """Decode `text`.
+
+    Args:
+      text: a JSON value.
+      lone_surrogates: whether to let half surrogate pairs through, as a model may write them.
 
     Raises:
       JsonFault: it is no JSON, or JSON with a duplicate key, a number that is not finite, a lone
@@ -86,7 +90,7 @@ def parse(text: str) -> Any:
         raise JsonFault("values are nested too deeply", None) from None
     except ValueError:
         raise JsonFault("an integer has too many digits", None) from None
-    if "\\u" in text:
+    if "\\u" in text and not lone_surrogates:
         _refuse_lone_surrogates(text, value)
     return value
 

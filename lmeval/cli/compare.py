@@ -61,7 +61,7 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     if not 0.0 < flag_values.alpha < 1.0:
         raise UsageError(f"--alpha {flag_values.alpha}: must lie strictly between 0 and 1.")
     from lmeval.api.comparison import ComparisonOptions, compare_leaderboards
-    from lmeval.api.leaderboard_file import read_leaderboard
+    from lmeval.api.leaderboard_reading import read_leaderboard
     from lmeval.cli import compare_report
 
     comparison = compare_leaderboards(

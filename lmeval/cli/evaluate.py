@@ -260,7 +260,8 @@ def _columns(tasks: tuple[TaskResult, ...]) -> Mapping[str, Any]:
         columns["shots"] = lambda t: str(t.number_of_shots)
     columns |= {
         "score": lambda t: shown_score(t.score),
-        "± stderr": lambda t: shown_score(t.stderr),
+        # 0 only says that all scores are equal; the interval says how sure that makes us.
+        "± stderr": lambda t: shown_score(t.stderr or None),
         "95% interval": lambda t: shown_interval(t.ci95),
         "n": lambda t: shown_count(t.total),
     }

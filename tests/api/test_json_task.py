@@ -71,12 +71,13 @@ def test_a_failed_answer_scores_nothing_even_if_its_text_is_right():
         ({"output_regex": r"\d+"}, "none", ""),
         ({"stop_string": ["."], "output_regex": r"\d+"}, "no. 4", ""),
         ({"answer_extraction": "number"}, "So it is 1,234.", "1234"),
-        ({"answer_extraction": "letter"}, "The answer is (B).", "B"),
+        ({"answer_extraction": "letter", "metric": "multiple_choice"}, "The answer is (B).", "B"),
         ({"max_length": 2}, "4567", "45"),
     ],
 )
 def test_the_answer_is_read_out_of_the_text(settings, text, prediction):
-    task = JsonTask("t", rows("4"), TaskSettings(**settings))
+    target = "B" if "metric" in settings else "4"
+    task = JsonTask("t", rows(target), TaskSettings(**settings))
     (row,) = task.evaluate_model(Scripted(text)).per_example
     assert row.prediction == prediction
     assert (row.raw_prediction or row.prediction) == text
@@ -86,6 +87,11 @@ def test_no_answer_found_is_wrong_and_marked():  # P041
     task = JsonTask("t", rows("A"), TaskSettings(answer_extraction="letter"))
     (row,) = task.evaluate_model(Scripted("I don't know")).per_example
     assert (row.score, row.no_answer) == (0.0, True)
+
+
+def test_a_target_that_extraction_cannot_find_is_refused():
+    with pytest.raises(TaskError, match=r"example 'r2' of the task t: .*'1,234'"):
+        JsonTask("t", rows("4", "1,234"), TaskSettings(answer_extraction="number"))
 
 
 def test_the_command_line_goes_before_the_settings():

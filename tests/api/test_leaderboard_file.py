@@ -14,7 +14,7 @@ import pytest
 
 from lmeval import ExampleScore, ModelData, ScoreData, read_leaderboard, write_leaderboard
 from lmeval.api.errors import ResultsError
-from lmeval.api.leaderboard_file import leaderboard_to_json, read_leaderboard_json, without_times
+from lmeval.api.leaderboard_file import leaderboard_to_json, without_times
 from lmeval.api.results import Leaderboard, task_results
 
 
@@ -72,6 +72,7 @@ def test_lone_surrogates_of_a_model_are_written_as_escapes(board, tmp_path):
     write_leaderboard(attrs.evolve(board, tasks=(task,)), path, include_per_example=True)
     written = json.loads(path.read_bytes().decode())
     assert written["tasks"][0]["per_example"][0]["prediction"] == "\ud800"
+    assert read_leaderboard(path).tasks[0].per_example[0][1].prediction == "\ud800"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -np.inf, np.float32("nan")])
@@ -147,8 +148,7 @@ def test_a_file_that_is_no_leaderboard_is_not_overwritten(board, tmp_path):
         ("{", "line 1, column 2"),
         ('{"schema": "v0"}', "no leaderboard of the schema"),
         ("[]", "no leaderboard of the schema"),
-        ('{"schema": "leaderboard.v1"}', "'tasks' must be a list"),
-        ('{"schema": "leaderboard.v1", "tasks": []}', "is missing"),
+        ('{"schema": "leaderboard.v1"}', "model is missing"),
         ('{"schema": "leaderboard.v1", "tasks": [], "x": NaN}', "no finite number"),
     ],
 )
@@ -159,9 +159,53 @@ def test_a_faulty_file_is_one_sentence(tmp_path, content, reason):
         read_leaderboard(path)
 
 
+def changed(value, *path, to):
+    *parents, last = path
+    for step in parents:
+        value = value[step]
+    value[last] = to
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("adapter",), 5),
+        (("model",), None),
+        (("flags",), 3),
+        (("tasks",), {}),
+        (("tasks", 0), 3),
+        (("tasks", 0, "task"), []),
+        (("tasks", 0, "score"), "x"),
+        (("tasks", 0, "score"), None),
+        (("tasks", 0, "ci95"), []),
+        (("tasks", 0, "high_score"), None),
+        (("tasks", 0, "errors"), None),
+        (("tasks", 0, "total"), 1.5),
+        (("tasks", 0, "subtasks"), None),
+        (("tasks", 0, "subtasks", 0, "score_dict"), []),
+        (("tasks", 0, "subtasks", 0, "preferred_score"), "none"),
+        (("tasks", 0, "per_example"), 5),
+        (("tasks", 0, "per_example", 0), 3),
+        (("tasks", 0, "per_example", 0, "sample"), []),
+        (("tasks", 0, "per_example", 0, "prediction"), 5),
+        (("tasks", 0, "per_example", 0, "targets"), [5]),
+        (("failed_tasks",), [1]),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_named(board, tmp_path, path, to):
+    value = leaderboard_to_json(board, include_per_example=True)
+    changed(value, *path, to=to)
+    file = tmp_path / "board.json"
+    file.write_text(json.dumps(value), encoding="utf-8")
+    with pytest.raises(
+        ResultsError, match=str(path[-1] if isinstance(path[-1], str) else path[-2])
+    ):
+        read_leaderboard(file)
+
+
 def test_a_missing_file_is_one_sentence(tmp_path):
     with pytest.raises(ResultsError, match="cannot be read: No such file"):
-        read_leaderboard_json(tmp_path / "none.json")
+        read_leaderboard(tmp_path / "none.json")
 
 
 def test_a_folder_that_is_gone_is_one_sentence(board, tmp_path):

@@ -5,9 +5,11 @@ import hashlib
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lmeval import TaskOptions
-from lmeval.api.errors import TaskError, TaskFileError, UsageError
+from lmeval.api.errors import LmevalError, TaskError, TaskFileError, UsageError
 from lmeval.api.registry import TaskCatalog, content_hash, load_task, source_of, summarize_task
 
 ROW = '{"prompt": "q", "targets": ["a"], "metric": "exact_match"}\n'
@@ -175,3 +177,30 @@ def test_the_hash_changes_with_content_alone(tasks):
     assert content_hash(tasks / "words") == before
     (tasks / "words" / "shots.jsonl").write_text(ROW)
     assert content_hash(tasks / "words") != before
+
+
+FOLDER_FILES = {
+    "task.jsonl": ROW * 1,
+    "task.json": json.dumps(
+        {"description": "naïve", "keywords": ["k"], "stop_string": ["\n"], "output_regex": "(a)b"}
+    ),
+    "shots.jsonl": ROW.replace('"q"', '"shown"'),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(name=st.sampled_from(sorted(FOLDER_FILES)), data=st.data())
+def test_a_folder_with_broken_files_loads_or_gives_one_error(tmp_path_factory, name, data):
+    folder = tmp_path_factory.mktemp("broken") / "task"
+    folder.mkdir()
+    for file, text in FOLDER_FILES.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    content = bytearray(FOLDER_FILES[name].encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, max(len(content) - 1, 0)))
+        content[at : at + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=3))
+    (folder / name).write_bytes(content)
+    try:
+        load(folder, shots=(1,)).prompts(1)
+    except LmevalError as error:
+        assert str(folder) in str(error) or "shots asked for" in str(error)

@@ -120,7 +120,7 @@ def check(lmeval, rows, settings=SETTINGS):
         ({}, {"keywords": []}, "has no keywords"),
         ({}, {"description": " "}, "has no description"),
         ({"targets": ["four"]}, {"output_regex": r"\d+"}, "does not reach: 1 ('four' scores 0)"),
-        ({"targets": ["4."]}, {"answer_extraction": "number"}, "does not reach"),
+        ({"targets": ["4."]}, {"answer_extraction": "number"}, "does not count as right"),
         ({"targets": ["2 + 2?"]}, {}, "the echo model reaches the high score"),
         ({"targets": []}, {}, "task.jsonl, line 1"),
         ({}, {"low_score": 1.0}, "high_score must be above low_score"),

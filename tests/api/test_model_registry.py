@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--model` and `--model_args`: what they name and how values are read."""
+
+import pytest
+
+from lmeval import AdapterModel, BatchModel, ModelData
+from lmeval.api.errors import ModelError, TaskError, UsageError
+from lmeval.api.model_registry import build_model, parse_model_args
+
+
+class Own(BatchModel):
+    """A model with settings."""
+
+    def __init__(self, *, size, flavour="plain"):
+        self.size = size
+        self.flavour = flavour
+
+    def model_data(self):
+        return ModelData("own", f"own-{self.size}-{self.flavour}")
+
+    def complete(self, prompts, max_length, stops):
+        return ["x"] * len(prompts)
+
+
+class Adapter:
+    name = "adapter"
+
+    def generate(self, prompts):
+        return ["x"] * len(prompts)
+
+
+class Broken(Adapter):
+    def __init__(self):
+        raise RuntimeError("no such service")
+
+
+HERE = __name__
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("", {}),
+        ("a=1,b=2.5,c=true,d=null,e=text", {"a": 1, "b": 2.5, "c": True, "d": None, "e": "text"}),
+        ("a=True,b=None", {"a": True, "b": None}),
+        ("path=/x/y z.jsonl", {"path": "/x/y z.jsonl"}),
+        ("url=http://h:1/v1?a=b", {"url": "http://h:1/v1?a=b"}),
+        ('body={"a": [1, 2], "b": "x,y"},n=1', {"body": {"a": [1, 2], "b": "x,y"}, "n": 1}),
+        ('stop="a,b",n=1', {"stop": "a,b", "n": 1}),
+        ("a=", {"a": ""}),
+        (" a = 1 , ", {"a": 1}),
+    ],
+)
+def test_values_are_json_or_text(text, settings):
+    assert parse_model_args(text) == settings
+
+
+@pytest.mark.parametrize("text", ["a", "a=1,b", "=1", "a=1,a=2"])
+def test_what_is_no_setting_is_said(text):
+    with pytest.raises(UsageError, match="--model_args"):
+        parse_model_args(text)
+
+
+def test_a_class_is_named_with_its_module():
+    model = build_model(f"{HERE}:Own", {"size": 3})
+    assert model.name == "own-3-plain"
+
+
+def test_an_adapter_is_wrapped():
+    model = build_model(f"{HERE}:Adapter")
+    assert isinstance(model, AdapterModel)
+    assert model.name == "adapter"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "error", "reason"),
+    [
+        ("toi", {}, UsageError, "There is no model 'toi'; did you mean toy"),
+        ("zzzz", {}, UsageError, "known are toy, replay"),
+        (f"{HERE}:Ovn", {}, UsageError, "did you mean Own"),
+        ("no_such_module:X", {}, UsageError, "there is no module no_such_module"),
+        (f"{HERE}:Own", {}, UsageError, "needs the setting 'size'"),
+        (f"{HERE}:Own", {"size": 1, "flavor": "x"}, UsageError, "did you mean 'flavour'"),
+        (f"{HERE}:Broken", {}, ModelError, "cannot be built: .*no such service"),
+        (f"{HERE}:HERE", {}, UsageError, "is no class"),
+        ("none.py:X", {}, TaskError, "There is no file none.py"),
+    ],
+)
+def test_faults_are_one_sentence(name, settings, error, reason):
+    with pytest.raises(error, match=reason):
+        build_model(name, settings)
