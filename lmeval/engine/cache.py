@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -30,6 +31,7 @@ STORE_NAME = "answers-v1.sqlite"
 _KEYS_PER_QUERY = 500
 _PAGES_PER_CHECKPOINT = 8000
 _MOST_SET_ASIDES = 3
+_BATCHES_PER_COMMIT = 8
 _UNREACHABLE = ("locked", "full", "readonly", "unable to open", "disk I/O", "too big")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS models (
@@ -168,7 +170,9 @@ class AnswerStore:
         self._notify = notify
         self._clock = clock
         self._lock = threading.Lock()
-        self._waiting: collections.deque[NewAnswer] = collections.deque()
+        self._entry = threading.Lock()
+        self._waiting: collections.deque[Sequence[NewAnswer]] = collections.deque()
+        self._arrived = self._written = 0
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._set_asides = 0
@@ -188,15 +192,22 @@ class AnswerStore:
     def add(self, answers: Sequence[NewAnswer]) -> None:
         """Keep `answers`; when this returns, they are committed.
 
-        Threads that arrive while another one writes have their answers written in one commit.
+        Threads that arrive while another one writes have their answers written in one commit, but
+        only a few of them: all would go on at the same moment, and arrive together for ever.
         """
-        self._waiting.extend(answers)
+        with self._entry:
+            self._waiting.append(answers)
+            self._arrived += 1
+            mine = self._arrived
         with self._lock:
-            while self._waiting and self._connection is not None:
+            while self._written < mine:
+                batches = list(itertools.islice(self._waiting, _BATCHES_PER_COMMIT))
                 with self._guarded():
-                    self._write(self._connection, list(self._waiting))
-            if self._connection is None:
-                self._waiting.clear()
+                    if self._connection is not None:
+                        self._write(self._connection, list(itertools.chain(*batches)))
+                        self._forget(len(batches))
+                if self._connection is None:
+                    self._forget(len(batches))
 
     def close(self) -> None:
         """Close the file."""
@@ -228,19 +239,26 @@ class AnswerStore:
 
     def _write(self, connection: sqlite3.Connection, answers: Sequence[NewAnswer]) -> None:
         now = self._clock()
+        kinds = {new.kind for new in answers}
+        settings = {kind: json.dumps(kind.settings(), sort_keys=True) for kind in kinds}
         rows = []
         for new in answers:
             text, raw, latency_ms, facts = new.packed
-            settings = json.dumps(new.kind.settings(), sort_keys=True)
             request, further = new.kind.record(new.payload)
-            asked = (new.key, self._model, now, new.kind.name, settings, new.occurrence)
+            asked = (new.key, self._model, now, new.kind.name, settings[new.kind], new.occurrence)
             asked_for = (_column(request), json.dumps(further) if further else None)
             kept = (_column(text), _column(raw), latency_ms, facts, _checksum(new.key, new.packed))
             rows.append((*asked, *asked_for, *kept))
-        with transaction(connection):
-            connection.executemany(_INSERT, rows)
-        for _ in rows:
+        if len(rows) == 1:
+            connection.execute(_INSERT, rows[0])  # one statement is a transaction of its own
+        else:
+            with transaction(connection):
+                connection.executemany(_INSERT, rows)
+
+    def _forget(self, n_batches: int) -> None:
+        for _ in range(n_batches):
             self._waiting.popleft()
+        self._written += n_batches
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -32,6 +32,7 @@ from lmeval.engine.schedule import Request, RunStopped, Tally, Ticket, tickets_o
 from lmeval.engine.settings import Counts, EngineSettings
 
 _LOOKED_UP_AT_ONCE = 2000
+_TOLD_EVERY_S = 0.1
 
 
 class _Asker(Model):
@@ -163,6 +164,7 @@ class Engine(_Asker):
         self.settings = settings or EngineSettings()
         self.deterministic = model.deterministic
         self._model = model
+        self._clock = clock
         self._progress = progress or LoggedProgress()
         self._lock = threading.Lock()
         self._tallies = {"": self._tally}
@@ -251,7 +253,9 @@ class Engine(_Asker):
         """Keep the answers of the model, then hand them out."""
         if self._store is not None:
             pairs = zip(requests, answers, strict=True)
-            self._store.add([_kept(*pair) for pair in pairs if not pair[1].error])
+            kept = [_kept(*pair) for pair in pairs if not pair[1].error]
+            if kept:
+                self._store.add(kept)
         with self._lock:
             for answer in answers:
                 failures = self._failures_in_a_row + 1 if answer.error else 0
@@ -390,8 +394,13 @@ class Engine(_Asker):
                 self._asked.pop(request.key, None)
 
     def _tell(self, requests: Sequence[Request]) -> None:
+        """Tell of progress, no oftener than anybody can see, but always of the last answer."""
+        now = self._clock()
         for tally in {ticket.tally for ticket in tickets_of(requests)}:
-            self._progress.advanced(tally.task, self.counts(tally.task))
+            is_done = tally.answered == tally.requests
+            if is_done or now - tally.told_at >= _TOLD_EVERY_S:
+                tally.told_at = now
+                self._progress.advanced(tally.task, self.counts(tally.task))
 
 
 def _numbers(keys: Sequence[Hashable], counts: dict[Hashable, int]) -> list[int]:

@@ -223,10 +223,9 @@ class Workers:
         if self._jobs + 1 < self._most_jobs:
             return
         end = self._clock() + self._gathering_s
-        while self._queue and not self._stopping.is_set():
-            size, callers = self._queue.next_callers()
+        while not self._queue.is_full() and not self._stopping.is_set():
             left = end - self._clock()
-            if self._returning <= callers or size >= self._settings.batch_size or left <= 0:
+            if left <= 0 or self._returning <= self._queue.next_callers():
                 break
             self._arrival.wait(left)
         self._returning = set()

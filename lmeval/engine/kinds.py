@@ -141,7 +141,7 @@ def _unpacked_log_probs(text: str, latency_ms: float | None, facts: str | None) 
     return LogProbs(json.loads(text), latency_ms=latency_ms, cached=True, **further)
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class TextRequest(Kind):
     """A request for text. The payload is the prompt."""
 
@@ -204,8 +204,11 @@ class TextRequest(Kind):
 
     def pack(self, answer: Completion) -> Packed:
         """See `Kind.pack`."""
-        known = ((name, getattr(answer, name)) for name in _COMPLETION_FACTS)
-        facts = {name: value for name, value in known if value is not None and value != ""}
+        facts: dict[str, Any] = {}
+        for name in _COMPLETION_FACTS:
+            value = getattr(answer, name)
+            if value is not None and value != "":
+                facts[name] = value
         raw = None if answer.raw == answer else answer.raw
         return str(answer), raw, answer.latency_ms, json.dumps(facts) if facts else None
 
@@ -217,7 +220,7 @@ class TextRequest(Kind):
         return Completion(text, raw=raw, latency_ms=latency_ms, cached=True, **further)
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class ScoreRequest(Kind):
     """A request for log-probabilities. The payload is (context, targets)."""
 
@@ -274,7 +277,7 @@ class ScoreRequest(Kind):
         return _unpacked_log_probs(text, latency_ms, facts)
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class WholeTextRequest(Kind):
     """A request for the log-probability of a whole text. The payload is the text."""
 

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import attrs
+
 from lmeval.api.errors import LmevalError
 from lmeval.engine.kinds import Answer, Kind
 from lmeval.engine.settings import Counts
@@ -31,6 +33,8 @@ class Tally:
         self.timeouts = 0
         self.retries = 0
         self.latency_ms = 0.0
+        self.told_at = -math.inf
+        """When progress was last told of it."""
 
     def add(self, answer: Answer, shared: bool) -> None:
         """Count an answer; `shared` when it was asked for by another request."""
@@ -48,7 +52,7 @@ class Tally:
 
     def counts(self) -> Counts:
         """The counters as they stand."""
-        return Counts(**{name: value for name, value in vars(self).items() if name != "task"})
+        return Counts(**{field.name: getattr(self, field.name) for field in attrs.fields(Counts)})
 
 
 class Ticket:
@@ -170,11 +174,15 @@ class RequestQueue:
                 batch.append(request)
         return batch
 
-    def next_callers(self) -> tuple[int, set[int]]:
-        """How many requests the next batch could hold, and the threads that wait for them."""
+    def is_full(self) -> bool:
+        """Whether the next batch would have `batch_size` requests, or there is nothing to take."""
+        queue = next(iter(self._by_kind.values()), None)
+        return queue is None or len(queue) >= self._batch_size
+
+    def next_callers(self) -> set[int]:
+        """The threads that wait for requests of the next batch, if that is not full."""
         queue = next(iter(self._by_kind.values()))
-        size = min(len(queue), self._batch_size)
-        return size, {queue[place].waiters[0][0].caller for place in range(size)}
+        return {request.waiters[0][0].caller for request in queue}
 
     def clear(self) -> None:
         """Forget everything that waits."""
