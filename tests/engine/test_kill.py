@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that is killed again and again ends as if nothing had happened, and asks nothing twice."""
+
+import collections
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lmeval.api.leaderboard_file import without_times
+
+PROGRAM = pathlib.Path(__file__).with_name("killed_run.py")
+ROWS = (700, 650, 650)
+WORKERS = 8
+
+
+def write_tasks(folder):
+    for task, n_rows in enumerate(ROWS):
+        rows = [
+            {
+                "id": str(number),
+                "prompt": f"task {task} number {number}",
+                "targets": [str(2 * number)],
+                "metric": "exact_match",
+            }
+            for number in range(n_rows)
+        ]
+        (folder / f"task{task}").mkdir(parents=True)
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"task{task}" / "task.jsonl").write_text(text, encoding="utf-8")
+
+
+class Runs:
+    """Runs the program in one folder; `asked` holds what reached the model, one list a run."""
+
+    def __init__(self, folder, tasks):
+        self.log = folder / "calls.log"
+        self.leaderboard = folder / "leaderboard.json"
+        self.arguments = [tasks, folder / "cache", self.log, self.leaderboard]
+        self.asked = []
+        folder.mkdir()
+        self.log.touch()
+
+    def run(self, seconds=None):
+        """Run to the end, or for `seconds` after the start of the work; whether it was killed."""
+        seen = self.log.stat().st_size
+        command = [sys.executable, str(PROGRAM), *map(str, self.arguments)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline().strip() == b"ready"
+            if seconds is not None:
+                time.sleep(seconds)
+                process.kill()
+        with open(self.log, encoding="utf-8") as file:
+            file.seek(seen)
+            self.asked.append(file.read().splitlines())
+        if seconds is None:
+            assert process.returncode == 0
+        return process.returncode != 0
+
+    def content(self):
+        return json.dumps(without_times(json.loads(self.leaderboard.read_bytes())))
+
+
+@pytest.mark.parametrize(
+    "kills", [pytest.param(4, id="short"), pytest.param(30, id="long", marks=pytest.mark.slow)]
+)
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path, kills):
+    rng = random.Random()
+    write_tasks(tmp_path / "tasks")
+    unbroken = Runs(tmp_path / "unbroken", tmp_path / "tasks")
+    unbroken.run()
+    assert collections.Counter(unbroken.asked[0]).most_common(1)[0][1] == 1
+    assert len(unbroken.asked[0]) == sum(ROWS)
+
+    broken = Runs(tmp_path / "broken", tmp_path / "tasks")
+    # The work takes about 0.7 s in all.
+    killed = sum(broken.run(seconds=rng.uniform(0, 0.7 / kills)) for _ in range(kills))
+    broken.run()
+    assert killed > 0
+    assert broken.content() == unbroken.content()
+    assert set().union(*broken.asked) == set(unbroken.asked[0])
+    for number, asked in enumerate(broken.asked):
+        assert len(set(asked)) == len(asked)
+        again = set(asked).intersection(*[set().union(*broken.asked[number + 1 :])])
+        # Asked once more is only what was in flight: at most one request a worker.
+        assert len(again) <= WORKERS
+    broken.run()
+    assert broken.asked[-1] == []
