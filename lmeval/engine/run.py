@@ -112,7 +112,7 @@ def run_tasks(
         seed=options.seed,
         flags=flags or {},
         environment=_environment(),
-        sandbox=None if options.sandbox is None else options.sandbox.report(),
+        sandbox=_sandbox_report(options),
         timestamp=datetime.fromtimestamp(started, timezone.utc).isoformat(timespec="seconds"),
         timing={
             "seconds": round(clock() - started, 3),
@@ -174,6 +174,12 @@ def _accepted_wishes(loaded: LoadedTask, options: TaskOptions, notify: Notify) -
     if loaded.program and options.max_examples is not None and "max_examples" not in accepted:
         notify(f"{loaded.name}: takes no max_examples, so it runs in full.")
     return wishes
+
+
+def _sandbox_report(options: TaskOptions) -> dict[str, Any] | None:
+    """What held model-written code in; None if none was run."""
+    report = None if options.sandbox is None else options.sandbox.report()
+    return report if report and report["started"] else None
 
 
 def _environment() -> dict[str, str]:
