@@ -281,6 +281,16 @@ def test_a_game_ends_whatever_the_model_says(answer):
     assert score.score_dict == {"found": 0.0, "mean_guesses": 20.0}
 
 
+def test_fewer_games_are_the_first_of_more():
+    task = make("twenty_questions_numbers")
+    secrets = [
+        [row.targets for row in task.evaluate_model(mute_model(), max_examples=n).per_example]
+        for n in (2, 20)
+    ]
+    assert secrets[0] == secrets[1][:2]
+    assert len(set(secrets[1])) == 20
+
+
 def test_a_failed_request_ends_its_game():
     score = make("twenty_questions_numbers").evaluate_model(FailingModel(), max_examples=2)
     assert [row.error for row in score.per_example] == ["timeout", "timeout"]

@@ -2,7 +2,6 @@
 """The shipped tasks: the contract of each, and rows worth asking."""
 
 import collections
-import json
 import re
 
 import pytest
@@ -12,6 +11,7 @@ from lmeval.api.options import TaskOptions
 from lmeval.api.registry import built_in_folder, find_sources, load_task, source_of
 from lmeval.models.toy import ToyModel
 from lmeval.models.toy_rules import answer_by_rule
+from lmeval.sandbox import Sandbox, SandboxUnavailable
 from lmeval.testing import TaskTestMixin, echo_model
 
 ROW_TASKS = (
@@ -45,6 +45,32 @@ class TestArithmetic(ShippedTask):
 
 class TestBooleanExpressionsGenerated(ShippedTask):
     name = "boolean_expressions_generated"
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox() as made:
+        try:
+            made.start()
+        except SandboxUnavailable as reason:
+            pytest.skip(str(reason))
+        yield made
+
+
+class TestCodeExec(ShippedTask):
+    name = "code-exec"
+
+    @pytest.fixture(autouse=True)
+    def _sandbox(self, sandbox):
+        self.sandbox = sandbox
+
+    def make_task(self):
+        return load(self.name, sandbox=self.sandbox)
+
+    @pytest.mark.parametrize("shots", [0, 3])
+    def test_the_toy_model_solves_the_fixture(self, shots):
+        task = load(self.name, sandbox=self.sandbox, shots=(shots,))
+        assert task.evaluate_model(ToyModel()).score == 1.0
 
 
 class TestGeneration(ShippedTask):
@@ -106,19 +132,9 @@ def test_rows_are_many_and_different(name):
     assert len({row.prompt for row in rows}) == len(rows)
 
 
-def details_of(name):
-    """Name and keywords; those of row tasks from the file, as their metrics may need a sandbox."""
-    file = built_in_folder() / name / "task.json"
-    if file.is_file():
-        settings = json.loads(file.read_text(encoding="utf-8"))
-        return settings["name"], settings["keywords"]
-    details = load(name).get_task_details()
-    return details.name, details.keywords
-
-
 @pytest.mark.parametrize("name", ROW_TASKS + PROGRAMS)
 def test_a_task_is_named_as_its_folder(name):
-    assert details_of(name)[0] == name
+    assert load(name).get_task_details().name == name
 
 
 def test_keywords_md_lists_every_keyword_with_the_tasks_that_use_it():
@@ -126,7 +142,7 @@ def test_keywords_md_lists_every_keyword_with_the_tasks_that_use_it():
     listed = re.findall(r"^- ([^:]+): (?:.*?\S)(?: \(([^()]*)\))?$", text, re.MULTILINE)
     users = collections.defaultdict(list)
     for name in sorted(ROW_TASKS + PROGRAMS):
-        for keyword in details_of(name)[1]:
+        for keyword in load(name).get_task_details().keywords:
             users[keyword].append(name)
     assert {keyword: tasks.split(", ") for keyword, tasks in listed if tasks} == users
     assert len(dict(listed)) == len(listed)
