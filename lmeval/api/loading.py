@@ -69,9 +69,10 @@ def load_program(folder: Path, name: str) -> Task:
     classes = [
         value
         for value in vars(module).values()
-        if isinstance(value, type)
+        # The module is asked for first: on Python 3.10 `list[int]` passes for a type.
+        if getattr(value, "__module__", None) == module.__name__
+        and isinstance(value, type)
         and issubclass(value, Task)
-        and value.__module__ == module.__name__
     ]
     concrete = [each for each in classes if not getattr(each, "__abstractmethods__", None)]
     if len(concrete) != 1:

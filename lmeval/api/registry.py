@@ -11,6 +11,7 @@ import difflib
 import fnmatch
 import hashlib
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -211,16 +212,21 @@ def load_task(source: TaskSource, options: TaskOptions, subtask: str | None = No
     return loading.load_program(source.path, source.name)
 
 
-def content_hash(path: Path) -> str:
+def content_hash(path: Path, inherited: Iterable[Path] = ()) -> str:
     """The SHA-256 of a task's content.
 
     For a bare file it is that of its bytes. For a folder it is that of the lines
     `SHA256  RELATIVE/PATH` of its files, sorted by path; documentation (`*.md`), caches, results
     and hidden files do not count.
+
+    Args:
+      path: the task's folder or file.
+      inherited: further files that make the task what it is, named `inherited/NAME` in the lines;
+        see `inherited_files`.
     """
     if path.is_file():
         return _file_hash(path)
-    lines = []
+    lines = [(f"inherited/{file.name}", _file_hash(file)) for file in inherited]
     for folder, folder_names, file_names in os.walk(path):
         folder_names[:] = [n for n in folder_names if n not in _NOT_CONTENT and n[0] != "."]
         for name in file_names:
@@ -229,6 +235,23 @@ def content_hash(path: Path) -> str:
                 lines.append((file.relative_to(path).as_posix(), _file_hash(file)))
     text = "".join(f"{digest}  {name}\n" for name, digest in sorted(lines))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def inherited_files(task: Task, folder: Path) -> list[Path]:
+    """The files outside `folder` that define the classes which a task inherits from.
+
+    Python's and lmeval's own classes do not count: their versions stand in the leaderboard.
+    """
+    files = []
+    for base in type(task).__mro__:
+        package = base.__module__.partition(".")[0]
+        own = base.__module__.startswith(("lmeval.api.", "lmeval.bigbench."))
+        if own or package in sys.stdlib_module_names:
+            continue
+        file = getattr(sys.modules.get(base.__module__), "__file__", None)
+        if file and folder.resolve() not in Path(file).resolve().parents:
+            files.append(Path(file))
+    return files
 
 
 def _file_hash(path: Path) -> str:

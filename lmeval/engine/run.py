@@ -19,7 +19,7 @@ from lmeval.api.errors import InvalidValueError, LmevalError, TaskError
 from lmeval.api.loading import describe_failure
 from lmeval.api.model import Model
 from lmeval.api.options import TaskOptions
-from lmeval.api.registry import TaskCatalog, content_hash, load_task
+from lmeval.api.registry import TaskCatalog, content_hash, inherited_files, load_task
 from lmeval.api.results import Leaderboard, TaskFailure, TaskResult, task_results
 from lmeval.api.task import ScoreData, Task
 from lmeval.engine.engine import Engine
@@ -60,7 +60,8 @@ def load_tasks(
         task = load_task(source, options, subtask)
         name = source.name if subtask is None else f"{source.name}.{subtask}"
         program = source.path / "task.py" if source.kind.endswith("python") else None
-        loaded.append(LoadedTask(name, task, content_hash(source.path), program))
+        digest = content_hash(source.path, inherited_files(task, source.path))
+        loaded.append(LoadedTask(name, task, digest, program))
     return loaded
 
 

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from lmeval import TaskOptions
 from lmeval.api.errors import LmevalError, TaskError, TaskFileError, UsageError
-from lmeval.api.registry import TaskCatalog, content_hash, load_task, source_of, summarize_task
+from lmeval.api.registry import (
+    TaskCatalog,
+    content_hash,
+    inherited_files,
+    load_task,
+    source_of,
+    summarize_task,
+)
 
 ROW = '{"prompt": "q", "targets": ["a"], "metric": "exact_match"}\n'
 PROGRAM = """
@@ -112,7 +119,7 @@ def test_a_program_is_loaded(tasks):
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        ("x = 1", r"task\.py: must define one complete subclass of Task, found none"),
+        ("x = list[int]", r"task\.py: must define one complete subclass of Task, found none"),
         (PROGRAM + "class Other(Mine): pass", "found Mine, Other"),
         (PROGRAM.replace("evaluate_model", "evaluate"), "Mine lacks evaluate_model"),
         ("import nothing_of_that_name", r"task\.py, line 1: ModuleNotFoundError"),
@@ -177,6 +184,25 @@ def test_the_hash_changes_with_content_alone(tasks):
     assert content_hash(tasks / "words") == before
     (tasks / "words" / "shots.jsonl").write_text(ROW)
     assert content_hash(tasks / "words") != before
+
+
+def test_what_a_program_inherits_is_part_of_its_content(tasks, monkeypatch):
+    shared = tasks / "shared_base.py"
+    shared.write_text(PROGRAM.replace("class Mine", "class Base"))
+    monkeypatch.syspath_prepend(str(tasks))
+    (tasks / "mine" / "task.py").write_text(
+        "import shared_base\nclass Mine(shared_base.Base): pass"
+    )
+    task = load(tasks / "mine")
+    files = inherited_files(task, tasks / "mine")
+    assert files == [shared]
+    before = content_hash(tasks / "mine", files)
+    shared.write_text(shared.read_text() + "# changed")
+    assert content_hash(tasks / "mine", files) != before
+
+
+def test_a_plain_program_inherits_no_files(tasks):
+    assert inherited_files(load(tasks / "mine"), tasks / "mine") == []
 
 
 FOLDER_FILES = {
