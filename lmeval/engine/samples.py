@@ -33,7 +33,7 @@ _LONGEST_NAME = 80
 _PLAIN_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]*(?<!\.)")
 _MARK = re.compile(r"-[0-9a-f]{16}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
-_NOT_COMPARED = ("schema", "task", "environment", "timestamp")
+_NOT_COMPARED = ("schema", "task", "environment", "timestamp", "position")
 
 
 def portable_name(name: str) -> str:
@@ -73,11 +73,15 @@ class TaskSamples:
     task: str
     sha256: str
     """Hash of the task's content when it was evaluated."""
+    position: int
+    """The task's place in the run, from 0."""
     run: SampledRun
     rows: tuple[tuple[int, ExampleScore], ...] = attrs.field(repr=False)
     """The answers in order, each with the number of its ScoreData in `scores`."""
     scores: tuple[ScoreData, ...]
     """What `evaluate_model` returned, with its rows; () where the run broke off before the end."""
+    failures: tuple[int, int] = (0, 0)
+    """Requests out of time and failed ones, as the engine counted them."""
 
 
 class SamplesFolder:
@@ -102,7 +106,10 @@ class SamplesFolder:
         overwrite: bool = False,
     ) -> None:
         self._folder = Path(folder)
-        self._heads = {task: _head(run, task, sha256) for task, sha256 in tasks.items()}
+        self._heads = {
+            task: {**_head(run, task, sha256), "position": position}
+            for position, (task, sha256) in enumerate(tasks.items())
+        }
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -117,8 +124,15 @@ class SamplesFolder:
         """The file of a task."""
         return self._folder / f"{portable_name(task)}{_ENDING}"
 
-    def write(self, task: str, scores: Sequence[ScoreData]) -> None:
+    def write(
+        self, task: str, scores: Sequence[ScoreData], failures: tuple[int, int] = (0, 0)
+    ) -> None:
         """Write a task's answers and scores, in place of those of an earlier run.
+
+        Args:
+          task: the task's name.
+          scores: what its `evaluate_model` returned.
+          failures: requests out of time and failed ones, for tasks that hand out no rows.
 
         Raises:
           ResultsError: the file cannot be written.
@@ -132,7 +146,8 @@ class SamplesFolder:
                     for row in score.per_example:
                         record = {"task": task, "part": number, **row_to_json(row, part)}
                         file.write(_line(record))
-                file.write(_line({"scores": [_score_to_json(score) for score in scores]}))
+                summary = [_score_to_json(score) for score in scores]
+                file.write(_line({"scores": summary, "failures": failures}))
         except OSError as error:
             raise ResultsError(
                 f"{self.path(task)}: cannot be written: {error.strerror or error}."
@@ -204,18 +219,17 @@ def read_samples(path: str | os.PathLike[str]) -> TaskSamples:
     if head.get("schema") != SCHEMA:
         raise ResultsError(f"{path}: holds no samples of the schema {SCHEMA!r} in its first line.")
     with _faults_at(path, 1):
-        run, task, sha256 = _run_of(head), head["task"], head["sha256"]
+        run = _run_of(head)
+        facts = {key: head[key] for key in ("task", "sha256", "position")}
     rows: list[tuple[int, ExampleScore]] = []
-    scores: tuple[ScoreData, ...] = ()
     for number, record in lines:
         with _faults_at(path, number):
             if "scores" in record and "id" not in record:
-                scores = tuple(_scores(record["scores"], rows))
+                facts["scores"] = tuple(_scores(record["scores"], rows))
+                facts["failures"] = tuple(record["failures"])
             else:
                 rows.append((record["part"], row_from_json(record)))
-    return TaskSamples(
-        path=path, task=task, sha256=sha256, run=run, rows=tuple(rows), scores=scores
-    )
+    return TaskSamples(path=path, run=run, rows=tuple(rows), **{"scores": (), **facts})
 
 
 @contextlib.contextmanager

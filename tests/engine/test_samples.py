@@ -60,7 +60,13 @@ def test_a_record_comes_back_as_it_was(tmp_path, example):
 def test_the_head_says_whose_answers_these_are(tmp_path):
     SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score_of()])
     read = read_samples(tmp_path / "t.jsonl")
-    assert (read.task, read.sha256, read.run) == ("t", "abc", run_of())
+    assert (read.task, read.sha256, read.run, read.position) == ("t", "abc", run_of(), 0)
+
+
+def test_failures_that_no_row_shows_are_kept(tmp_path):
+    SamplesFolder(tmp_path, run_of(), HASHES).write("other", [score_of()], failures=(2, 1))
+    read = read_samples(tmp_path / "other.jsonl")
+    assert (read.failures, read.position) == ((2, 1), 1)
 
 
 def test_each_row_belongs_to_its_own_score_data(tmp_path):
