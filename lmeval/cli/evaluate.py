@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from absl import flags
 
 from lmeval.api.errors import UsageError
+from lmeval.cli.folders import default_cache_dir
 from lmeval.cli.tables import (
     print_table,
     shown_count,
@@ -22,6 +24,8 @@ from lmeval.cli.tables import (
 if TYPE_CHECKING:
     from lmeval.api.options import TaskOptions
     from lmeval.api.results import Leaderboard, TaskResult
+    from lmeval.engine.engine import Engine
+    from lmeval.engine.samples import SamplesFolder
     from lmeval.engine.settings import EngineSettings
     from lmeval.sandbox import Sandbox
 
@@ -80,7 +84,12 @@ def _define_how_to_run(values: flags.FlagValues) -> None:
     _integer(values, "max_retries", 5, "How often to ask again after a passing fault.", 0)
     _integer(values, "max_consecutive_failures", 100, "Stop after so many failures in a row.", 1)
     flags.DEFINE_boolean("nocache", False, "Keep no answers for later runs.", flag_values=values)
-    flags.DEFINE_string("cache_dir", None, "Where answers are kept.", flag_values=values)
+    flags.DEFINE_string(
+        "cache_dir",
+        None,
+        "Where answers are kept (default: your cache folder).",
+        flag_values=values,
+    )
     flags.DEFINE_boolean("quiet", False, "Show no progress.", flag_values=values)
 
 
@@ -108,6 +117,12 @@ def _define_what_to_write(values: flags.FlagValues) -> None:
     flags.DEFINE_string("output", "leaderboard.json", "The leaderboard file.", flag_values=values)
     flags.DEFINE_boolean(
         "include_per_example", False, "Write every answer and its score too.", flag_values=values
+    )
+    flags.DEFINE_string(
+        "samples_dir",
+        None,
+        "Write every answer and its score to JSON Lines in this folder, task by task.",
+        flag_values=values,
     )
     flags.DEFINE_boolean("overwrite", False, "Replace another run's file.", flag_values=values)
     _integer(values, "allow_failures", 0, "Failed answers that still count as a good run.", 0)
@@ -142,8 +157,8 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
         recorded = {name: flag_values[name].value for name in _SCORE_FLAGS}
         _check_output(flag_values.output)
         with Engine(model, _engine_settings(flag_values)) as engine:
+            hashes = {task.name: task.sha256 for task in tasks}
             if not flag_values.overwrite:
-                hashes = {task.name: task.sha256 for task in tasks}
                 planned = RunConfiguration(
                     engine.name, engine.fingerprint(), options.seed, recorded, hashes
                 )
@@ -153,6 +168,8 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
                 engine,
                 options,
                 flags=recorded,
+                parallel_tasks=flag_values.parallel_tasks,
+                samples=_samples(flag_values, engine, options, recorded, hashes),
                 notify=lambda message: print(message, file=sys.stderr),
             )
     finally:
@@ -207,7 +224,7 @@ def _engine_settings(values: flags.FlagValues) -> EngineSettings:
         timeout_s=values.timeout_s,
         max_retries=values.max_retries,
         max_consecutive_failures=values.max_consecutive_failures,
-        cache_dir=None,
+        cache_dir=None if values.nocache else values.cache_dir or default_cache_dir(),
     )
 
 
@@ -230,6 +247,30 @@ def _sandbox(values: flags.FlagValues) -> Sandbox | None:
         workers=values.code_exec_workers,
         extra_modules=tuple(values.code_exec_modules),
     )
+
+
+def _samples(
+    values: flags.FlagValues,
+    engine: Engine,
+    options: TaskOptions,
+    recorded: Mapping[str, Any],
+    hashes: Mapping[str, str],
+) -> SamplesFolder | None:
+    if values.samples_dir is None:
+        return None
+    from lmeval.engine.run import environment, utc_time
+    from lmeval.engine.samples import SampledRun, SamplesFolder
+
+    run_facts = SampledRun(
+        adapter=engine.name,
+        model=engine.model_data(),
+        fingerprint=engine.fingerprint(),
+        options=options,
+        flags=recorded,
+        environment=environment(),
+        timestamp=utc_time(time.time()),
+    )
+    return SamplesFolder(values.samples_dir, run_facts, hashes, values.overwrite)
 
 
 def _check_output(path: str) -> None:

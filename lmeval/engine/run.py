@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from lmeval.api.registry import TaskCatalog, content_hash, inherited_files, load
 from lmeval.api.results import Leaderboard, TaskFailure, TaskResult, task_results
 from lmeval.api.task import ScoreData, Task
 from lmeval.engine.engine import Engine
+from lmeval.engine.samples import SamplesFolder
 from lmeval.engine.settings import EngineSettings
 
 Notify = Callable[[str], None]
@@ -71,18 +73,23 @@ def run_tasks(
     options: TaskOptions,
     *,
     flags: Mapping[str, Any] | None = None,
+    parallel_tasks: int = 1,
+    samples: SamplesFolder | None = None,
     notify: Notify = lambda message: None,
     clock: Callable[[], float] = time.time,
 ) -> Leaderboard:
-    """Evaluate tasks one after the other.
+    """Evaluate tasks.
 
-    A task that fails is reported in `Leaderboard.failed_tasks` and the others go on.
+    A task that fails is reported in `Leaderboard.failed_tasks` and the others go on; so are the
+    tasks that are not finished when the engine stops the run.
 
     Args:
       tasks: what to evaluate.
       engine: the model, with all that stands between it and the tasks.
       options: what the tasks were loaded with.
       flags: what else decides the scores, for the record.
+      parallel_tasks: how many tasks to evaluate side by side.
+      samples: where every scored answer is written, task by task.
       notify: takes one-sentence messages for the user.
       clock: seconds since the epoch.
 
@@ -90,55 +97,75 @@ def run_tasks(
       LmevalError: every task failed; this is the first one's reason.
     """
     started = clock()
-    results: list[TaskResult] = []
-    failures: list[TaskFailure] = []
-    seconds: dict[str, float] = {}
-    first_error: LmevalError | None = None
-    for loaded in tasks:
-        task_started = clock()
+
+    def attempt(loaded: LoadedTask) -> list[TaskResult] | LmevalError:
         try:
-            results += _run_task(loaded, engine, options, notify, clock)
+            return _run_task(loaded, engine, options, samples, notify, clock)
         except LmevalError as error:
-            first_error = first_error or error
-            failures.append(TaskFailure(task=loaded.name, reason=str(error)))
-        seconds[loaded.name] = round(clock() - task_started, 3)
-    if first_error is not None and not results:
-        raise first_error
+            return error
+
+    outcomes = _in_parallel(attempt, tasks, parallel_tasks)
+    errors = [
+        (t.name, o) for t, o in zip(tasks, outcomes, strict=True) if isinstance(o, LmevalError)
+    ]
+    results = [result for o in outcomes if not isinstance(o, LmevalError) for result in o]
+    if errors and not results:
+        raise errors[0][1]
     return Leaderboard(
         adapter=engine.name,
         model=engine.model_data(),
         fingerprint=engine.fingerprint(),
         tasks=tuple(results),
-        failed_tasks=tuple(failures),
+        failed_tasks=tuple(TaskFailure(task=name, reason=str(error)) for name, error in errors),
         seed=options.seed,
         flags=flags or {},
-        environment=_environment(),
+        environment=environment(),
         sandbox=_sandbox_report(options),
-        timestamp=datetime.fromtimestamp(started, timezone.utc).isoformat(timespec="seconds"),
+        timestamp=utc_time(started),
         timing={
             "seconds": round(clock() - started, 3),
-            "task_seconds": seconds,
+            "requests": {task.name: attrs.asdict(engine.counts(task.name)) for task in tasks},
             "usage": engine.usage(),
         },
     )
+
+
+def _in_parallel(
+    attempt: Callable[[LoadedTask], list[TaskResult] | LmevalError],
+    tasks: Sequence[LoadedTask],
+    parallel_tasks: int,
+) -> list[list[TaskResult] | LmevalError]:
+    if parallel_tasks == 1 or len(tasks) == 1:
+        return [attempt(task) for task in tasks]
+    with ThreadPoolExecutor(parallel_tasks, thread_name_prefix="lmeval-task") as pool:
+        return list(pool.map(attempt, tasks))
+
+
+def utc_time(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 
 
 def _run_task(
     loaded: LoadedTask,
     engine: Engine,
     options: TaskOptions,
+    samples: SamplesFolder | None,
     notify: Notify,
     clock: Callable[[], float],
 ) -> list[TaskResult]:
     started = clock()
     scores = _evaluate(loaded, engine.for_task(loaded.name), options, notify)
     counts = engine.counts(loaded.name)
+    failures = (counts.timeouts, counts.errors)
+    if samples is not None:
+        samples.write(loaded.name, scores, failures)
     return task_results(
         loaded.name,
         scores,
         loaded.sha256,
         latency_ms=round((clock() - started) * 1000, 3),
-        counted_failures=(counts.timeouts, counts.errors),
+        counted_failures=failures,
     )
 
 
@@ -183,7 +210,8 @@ def _sandbox_report(options: TaskOptions) -> dict[str, Any] | None:
     return report if report and report["started"] else None
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """The versions of lmeval, Python and those libraries in use that can change a number."""
     versions = {"lmeval": lmeval.__version__, "python": platform.python_version()}
     for package in ("numpy", "torch", "transformers", "sacrebleu", "rouge_score"):
         module = sys.modules.get(package)
