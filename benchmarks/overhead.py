@@ -16,7 +16,7 @@ from pathlib import Path
 
 from processes import Cost, median, print_rows, run_python
 
-MAIN = "import sys; from lmeval.cli.main import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "from lmeval.cli.main import console; console()"
 ADAPTER = """
 class Instant:
     name = "instant"

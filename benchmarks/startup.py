@@ -11,7 +11,7 @@ import sys
 
 from processes import median, print_rows, run_python
 
-MAIN = "import sys; from lmeval.cli.main import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "from lmeval.cli.main import console; console()"
 PROGRAMS = [
     ("python -c pass", ["-c", "pass"], None),
     ("import lmeval", ["-c", "import lmeval"], 0.06),

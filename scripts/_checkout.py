@@ -8,7 +8,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 
 def run_verb(verb: str) -> None:
-    """Run `lmeval VERB` with this process's arguments and leave with its exit code."""
-    from lmeval.cli.main import main
+    """Run `lmeval VERB` with this process's arguments; leaves with its exit code."""
+    from lmeval.cli.main import console
 
-    sys.exit(main([verb, *sys.argv[1:]]))
+    sys.argv.insert(1, verb)
+    console()

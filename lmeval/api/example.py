@@ -20,6 +20,7 @@ from lmeval.api.errors import TaskFileError
 ROW_KEYS = ("id", "prompt", "targets", "metric", "extras")
 NO_EXTRAS: Mapping[str, Any] = MappingProxyType({})
 
+_KNOWN_KEYS = frozenset(ROW_KEYS)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -169,9 +170,9 @@ def parse_row(
       TaskFileError: the row is not as it must be.
     """
     row = parse_object(path, line, text)
-    for key in row:
-        if key not in ROW_KEYS:
-            raise TaskFileError(path, _unknown_key(key), line)
+    if not _KNOWN_KEYS.issuperset(row):
+        unknown = next(key for key in row if key not in _KNOWN_KEYS)
+        raise TaskFileError(path, _unknown_key(unknown), line)
     try:
         return Example(
             id=_row_id(row, default_id),

@@ -45,13 +45,13 @@ class PromptFormat:
         Without shots and prefixes it is the example's prompt as it is.
         """
         question = self.question(example)
+        if not shots:
+            return Prompt(self.task_prefix + question, (), task, example.id)
         parts = [*map(self.solved, shots), question]
         text = self.task_prefix + self.few_shot_example_separator.join(parts)
         return Prompt(text, self._messages(question, shots), task, example.id)
 
     def _messages(self, question: str, shots: Sequence[Example]) -> tuple[Message, ...]:
-        if not shots:
-            return ()
         turns: list[Message] = []
         for shot in shots:
             turns += [("user", self.question(shot)), ("assistant", shot.targets[0])]
