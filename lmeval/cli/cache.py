@@ -29,7 +29,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     def text(name: str, help_text: str) -> None:
         flags.DEFINE_string(name, None, help_text, flag_values=flag_values)
 
-    text("cache_dir", "Where the answers are kept.")
+    text("cache_dir", "Where the answers are kept (in your cache folder unless given).")
     text("model", "prune, export: only answers of the model of this name.")
     flags.DEFINE_float(
         "older_than_days",
@@ -48,10 +48,10 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     if job not in ("show", "prune", "export") or len(args) > 1:
         raise UsageError(f"cache knows show, prune and export (found {' '.join(args)!r}).")
     _refuse_flags_of_other_jobs(job, flag_values)
-    from lmeval.engine.cache import default_cache_dir
+    from lmeval.cli.folders import default_cache_dir
 
     chosen = flag_values.cache_dir
-    folder = default_cache_dir() if chosen is None else Path(chosen)
+    folder = Path(chosen or default_cache_dir())
     if job == "show":
         _show(folder, out)
     elif job == "prune":

@@ -16,7 +16,6 @@ import json
 import os
 import pathlib
 import sqlite3
-import sys
 import threading
 import time
 import zlib
@@ -330,20 +329,3 @@ def _identity(path: pathlib.Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
-
-
-def default_cache_dir() -> pathlib.Path:
-    """Where answers are kept unless --cache_dir says otherwise: the user's cache folder.
-
-    That is $XDG_CACHE_HOME or ~/.cache, on macOS ~/Library/Caches, on Windows %LOCALAPPDATA%.
-    """
-    if sys.platform == "darwin":
-        base = pathlib.Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        base = pathlib.Path(local) if local else pathlib.Path.home() / "AppData" / "Local"
-    else:
-        # The XDG base directory specification has relative paths ignored.
-        base = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
-        base = base if base.is_absolute() else pathlib.Path.home() / ".cache"
-    return base / "lmeval"

@@ -30,16 +30,15 @@ class RecordedModel(Model):
     else than it did then is refused and not scored by answers to another question.
 
     Args:
-      samples: the run's samples; all of one model.
+      samples: the samples of the one task that will ask.
     """
 
-    def __init__(self, samples: Sequence[TaskSamples]) -> None:
-        self._run = samples[0].run
+    def __init__(self, samples: TaskSamples) -> None:
+        self._run = samples.run
         self._rows: dict[tuple[str, str], list[ExampleScore]] = collections.defaultdict(list)
-        for task in samples:
-            for _, row in task.rows:
-                self._rows[row.prompt, row.id].append(row)
-                self._rows[row.prompt, ""].append(row)
+        for _, row in samples.rows:
+            for id in {row.id, ""}:
+                self._rows[row.prompt, id].append(row)
 
     def model_data(self) -> ModelData:
         """See `Model.model_data`: that of the run's model."""
@@ -168,13 +167,13 @@ def rescore(
       ResultsError: the samples are of several runs.
     """
     run = common_run(samples)
-    model = RecordedModel(samples)
     by_name = {task.task: task for task in samples}
     taken_over = dict(as_recorded)
     results: dict[str, list[TaskResult]] = {}
     failures: list[TaskFailure] = []
     changed: dict[str, int] = {}
     for loaded in tasks:
+        model = RecordedModel(by_name[loaded.name])
         with Engine(model, EngineSettings(max_consecutive_failures=None)) as engine:
             try:
                 board = run_tasks([loaded], engine, options)

@@ -3,7 +3,6 @@
 
 import io
 import json
-import os
 
 import pytest
 from absl import flags
@@ -11,7 +10,7 @@ from absl import flags
 from lmeval.api.errors import ResultsError, UsageError
 from lmeval.api.model import BatchModel, ModelData, Prompt
 from lmeval.cli import cache
-from lmeval.engine.cache import STORE_NAME, default_cache_dir
+from lmeval.engine.cache import STORE_NAME
 from lmeval.engine.engine import Engine
 from lmeval.engine.settings import EngineSettings
 
@@ -132,11 +131,11 @@ def test_a_folder_without_store_and_a_damaged_store(tmp_path):
         run(tmp_path)
 
 
-def test_the_default_folder(monkeypatch, tmp_path):
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache_dir() == tmp_path / "lmeval"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    if os.name == "posix":
-        assert default_cache_dir() == tmp_path / ".cache" / "lmeval"
+def test_the_default_folder_is_that_of_evaluate(lmeval):
+    (lmeval.folder / ".cache" / "lmeval").mkdir(parents=True)
+    with Engine(
+        EchoModel("m"), EngineSettings(cache_dir=lmeval.folder / ".cache/lmeval")
+    ) as engine:
+        engine.generate_text("q")
+    assert lmeval("cache") == 0
+    assert "m at revision 1" in lmeval.out

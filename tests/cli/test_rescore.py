@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lmeval rescore`: the leaderboard from the samples of a run, without its model."""
+
+import io
+import json
+
+import pytest
+from absl import flags
+
+from lmeval.api.errors import ResultsError, UsageError
+from lmeval.api.leaderboard_file import leaderboard_to_json, without_times
+from lmeval.api.leaderboard_reading import read_leaderboard
+from lmeval.api.model import BatchModel, Completion, ModelData
+from lmeval.api.options import TaskOptions
+from lmeval.cli import rescore
+from lmeval.engine.engine import Engine
+from lmeval.engine.run import load_tasks, run_tasks
+from lmeval.engine.samples import SampledRun, SamplesFolder
+
+
+class Model(BatchModel):
+    """Right on even numbers; fails on "fails"; prefers the first choice."""
+
+    def model_data(self):
+        return ModelData("test", "org/model:1")
+
+    def fingerprint(self):
+        return "test 1"
+
+    def complete(self, prompts, max_length, stops):
+        return [self.answer(prompt) for prompt in prompts]
+
+    def answer(self, prompt):
+        if "fails" in prompt:
+            return Completion(error="timeout")
+        number = int(prompt.rsplit(" ", 1)[1])
+        if number == 3 and "number" in prompt:
+            return Completion("3", raw="<think>three, or 4</think>\n3")
+        return f"{number}\nand so on" if number % 2 == 0 else "no idea"
+
+    def score(self, contexts, targets):
+        return [[-float(place + 1) for place in range(len(wanted))] for wanted in targets]
+
+
+NUMBERS = [
+    {"id": str(n), "prompt": f"number {n}", "targets": [str(n)], "metric": "exact_match"}
+    for n in range(6)
+]
+NUMBERS.append({"id": "f", "prompt": "fails 7", "targets": ["7"], "metric": "exact_match"})
+CHOICES = [
+    {
+        "id": str(n),
+        "prompt": f"which is {n}?",
+        "targets": [str(n)],
+        "metric": "choice_likelihood",
+        "extras": {"choices": ["0", "1"]},
+    }
+    for n in range(2)
+]
+PROGRAM = """
+from lmeval.api.task import ScoreData, Task, TaskMetadata
+
+class Program(Task):
+    def get_task_details(self):
+        return TaskMetadata("program", "Asks one thing.", ["arithmetic"], 10, 1)
+    def evaluate_model(self, model):
+        right = model.generate_text("number 4", stop_string="\\n").startswith("4")
+        return ScoreData({"right": float(right)}, "right", 0, 0.0, 1.0)
+"""
+
+
+def write_rows(folder, rows, **settings):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "task.jsonl").write_text(text, encoding="utf-8")
+    (folder / "task.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """A run of three tasks: its leaderboard, its samples and the tasks."""
+    tasks_dir = tmp_path / "tasks"
+    write_rows(tasks_dir / "numbers", NUMBERS, stop_string="\n", num_samples=2)
+    write_rows(tasks_dir / "choices", CHOICES)
+    (tasks_dir / "program").mkdir()
+    (tasks_dir / "program" / "task.py").write_text(PROGRAM)
+    options = TaskOptions(seed=3)
+    tasks = load_tasks(["numbers", "choices", "program"], options, [str(tasks_dir)])
+    with Engine(Model()) as engine:
+        board = run_tasks(tasks, engine, options, flags={"seed": 3})
+    run = SampledRun(
+        adapter=board.adapter,
+        model=board.model,
+        fingerprint=board.fingerprint,
+        options=options,
+        flags=board.flags,
+        environment=board.environment,
+        timestamp=board.timestamp,
+    )
+    folder = SamplesFolder(tmp_path / "samples", run, {task.name: task.sha256 for task in tasks})
+    with Engine(Model()) as engine:
+        for task in tasks:
+            scores = task.task.evaluate_model(engine.for_task(task.name))
+            folder.write(task.name, scores if isinstance(scores, list) else [scores])
+    return tmp_path, board
+
+
+def run(folder, *arguments, code=1):
+    values = flags.FlagValues()
+    rescore.define_flags(values)
+    words = ["lmeval rescore", str(folder / "samples"), f"--output={folder / 'again.json'}"]
+    positional = values([*words, *arguments])[1:]
+    out = io.StringIO()
+    assert rescore.run(positional, values, out) == code
+    return out.getvalue(), read_leaderboard(folder / "again.json")
+
+
+def content(board):
+    return without_times(leaderboard_to_json(board, include_per_example=True))
+
+
+def test_unchanged_tasks_give_the_leaderboard_of_the_run(run_folder):
+    folder, board = run_folder
+    said, again = run(folder, f"--tasks_dir={folder / 'tasks'}", "--include_per_example")
+    assert content(again) == content(board)
+    assert "numbers: scored again; 0 answers score otherwise than then." in said
+    assert "choices: scored again; 0 answers" in said
+    assert "program: taken over as recorded: the samples hold 0 answers" in said
+
+
+def test_recorded_scores_need_no_tasks(run_folder):
+    folder, board = run_folder
+    said, again = run(folder, "--as_recorded", "--include_per_example")
+    assert content(again) == content(board)
+    assert "numbers: taken over as recorded: --as_recorded" in said
+
+
+def test_a_task_that_is_not_there_is_taken_over_and_said(run_folder):
+    folder, board = run_folder
+    said, again = run(folder)
+    assert [task.score for task in again.tasks] == [task.score for task in board.tasks]
+    assert "numbers: taken over as recorded: There is no task 'numbers'" in said
+
+
+def test_an_edited_gold_answer_changes_the_score(run_folder):
+    folder, board = run_folder
+    edited = [{**row, "targets": ["no idea"]} if row["id"] == "1" else row for row in NUMBERS]
+    write_rows(folder / "tasks" / "numbers", edited, stop_string="\n", num_samples=2)
+    said, again = run(folder, f"--tasks_dir={folder / 'tasks'}")
+    assert board.tasks[0].score == pytest.approx(4 / 7)
+    assert again.tasks[0].score == pytest.approx(5 / 7)
+    assert "numbers: scored again; 2 answers score otherwise than then." in said
+
+
+def test_a_task_that_asks_something_else_is_not_scored_by_old_answers(run_folder):
+    folder, _ = run_folder
+    edited = [{**row, "prompt": row["prompt"] + " "} for row in NUMBERS]
+    write_rows(folder / "tasks" / "numbers", edited, stop_string="\n")
+    said, _ = run(folder, f"--tasks_dir={folder / 'tasks'}")
+    assert "numbers: taken over as recorded: the samples hold 0 answers to the prompt" in said
+
+
+def test_a_file_that_ends_early_is_no_result(run_folder):
+    folder, _ = run_folder
+    path = folder / "samples" / "numbers.jsonl"
+    path.write_bytes(path.read_bytes()[:2000])
+    _, again = run(folder, "--as_recorded")
+    assert [task.task for task in again.tasks] == ["choices", "program"]
+    assert "ends before the task's scores" in again.failed_tasks[0].reason
+
+
+def test_samples_of_two_runs_are_refused(run_folder):
+    folder, _ = run_folder
+    path = folder / "samples" / "numbers.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"test 1"', b'"test 2"'))
+    with pytest.raises(ResultsError, match="different runs: they differ in fingerprint"):
+        run(folder)
+
+
+def test_wrong_usage(tmp_path):
+    values = flags.FlagValues()
+    rescore.define_flags(values)
+    values(["lmeval rescore"])
+    with pytest.raises(UsageError, match="needs one folder"):
+        rescore.run([], values, io.StringIO())
+    with pytest.raises(ResultsError, match="holds no samples"):
+        rescore.run([str(tmp_path)], values, io.StringIO())
