@@ -202,6 +202,10 @@ class Engine(_Asker):
         with self._lock:
             return self._tallies.get(task, Tally(task)).counts()
 
+    def finished(self, task: str) -> None:
+        """Pass on to whoever shows progress that `task` makes no further request."""
+        self._progress.finished(task)
+
     @property
     def name(self) -> str:
         """See `Model.name`."""

@@ -17,6 +17,9 @@ class ProgressSink(Protocol):
     def advanced(self, task: str, counts: Counts) -> None:
         """The requests of `task` so far; later calls hold all that earlier ones did."""
 
+    def finished(self, task: str) -> None:
+        """`task` will make no further request."""
+
     def tick(self) -> None:
         """Time passes; called about once a second while the engine waits for the model."""
 
@@ -29,6 +32,9 @@ class LoggedProgress:
 
     def advanced(self, task: str, counts: Counts) -> None:
         """See `ProgressSink.advanced`."""
+
+    def finished(self, task: str) -> None:
+        """See `ProgressSink.finished`."""
 
     def tick(self) -> None:
         """See `ProgressSink.tick`."""

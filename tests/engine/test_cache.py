@@ -23,6 +23,9 @@ class Notices:
     def advanced(self, task, counts):
         pass
 
+    def finished(self, task):
+        pass
+
     def tick(self):
         pass
 

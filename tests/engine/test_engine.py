@@ -211,3 +211,45 @@ def test_settings_out_of_range_are_refused_by_name():
     for name in ("batch_size", "batch_chars", "concurrency", "timeout_s", "max_retries"):
         with pytest.raises(InvalidValueError, match=name):
             EngineSettings(**{name: -1})
+
+
+class Sink:
+    def __init__(self):
+        self.told, self.done, self.notices = [], [], []
+
+    def advanced(self, task, counts):
+        self.told.append((task, counts))
+
+    def finished(self, task):
+        self.done.append(task)
+
+    def tick(self):
+        pass
+
+    def notice(self, message):
+        self.notices.append(message)
+
+
+def test_progress_is_told_of_the_last_answer_and_of_finished_tasks():
+    sink = Sink()
+    with Engine(EchoModel(), EngineSettings(batch_size=7), progress=sink) as engine:
+        engine.for_task("t").generate_text([str(number) for number in range(100)])
+        engine.finished("t")
+        assert sink.told[-1] == ("t", engine.counts("t"))
+    assert sink.told[-1][1].answered == sink.told[-1][1].requests == 100
+    assert sink.done == ["t"]
+
+
+def test_more_concurrency_than_the_model_allows_is_said():
+    sink = Sink()
+    with Engine(EchoModel(max_concurrency=2), EngineSettings(concurrency=5), progress=sink):
+        pass
+    assert sink.notices == [
+        "The model echo takes 2 calls at once; concurrency 5 is lowered to that."
+    ]
+
+
+def test_without_a_sink_notices_are_logged(caplog):
+    with Engine(EchoModel(max_concurrency=2), EngineSettings(concurrency=5)):
+        pass
+    assert "concurrency 5 is lowered" in caplog.text

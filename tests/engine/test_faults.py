@@ -24,6 +24,9 @@ class Notices:
     def advanced(self, task, counts):
         pass
 
+    def finished(self, task):
+        pass
+
     def tick(self):
         pass
 
@@ -221,6 +224,9 @@ class InterruptedWait:
         self.times = times
 
     def advanced(self, task, counts):
+        pass
+
+    def finished(self, task):
         pass
 
     def notice(self, message):
