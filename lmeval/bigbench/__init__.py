@@ -55,3 +55,30 @@ def read_metadata(folder: Path) -> TaskSummary:
     from lmeval.bigbench import summary
 
     return summary.read_metadata(folder)
+
+
+def load_program_task(folder: Path, name: str, options: TaskOptions) -> Task:
+    """Load a folder with BIG-bench's task.py, which is run as it is.
+
+    Args:
+      folder: the task's folder; what lies beside it is `bigbench.benchmark_tasks` to the program.
+      name: what the task is called in messages.
+      options: the run's wishes. The seed is 42 unless given.
+
+    Raises:
+      TaskError: the program fails, needs a package that is missing, or has no one Task.
+      UsageError: something is asked for that such a task decides itself, or it runs code that the
+        model writes and that is not allowed.
+    """
+    if runs_model_code(folder):
+        from lmeval.bigbench.isolated_task import IsolatedTask
+
+        return IsolatedTask(folder, name, options)
+    from lmeval.bigbench.program_task import ProgramTask
+
+    return ProgramTask(folder, name, options)
+
+
+def runs_model_code(folder: Path) -> bool:
+    """Whether the programs in a task's folder run code that the model writes."""
+    return any(b"RestrictedPython" in file.read_bytes() for file in folder.glob("*.py"))

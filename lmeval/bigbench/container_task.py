@@ -52,5 +52,9 @@ class ContainerTask(Task):
           The scores of the first sub-task for each number of shots, then those of the next, at last
           the AggregateScore for each number of shots.
         """
+        return self.evaluate_all(model)
+
+    def evaluate_all(self, model: Model) -> list[ScoreData]:
+        """The same, always as a list."""
         scores = [score for task in self.subtasks for score in task.evaluate_all(model)]
         return add_aggregate_scores(self.name, scores)

@@ -26,6 +26,8 @@ def draw_questions(
     seed: int,
     twins: Mapping[int, tuple[int, ...]],
     count_targets: Callable[[int], int],
+    *,
+    keep_order: bool = False,
 ) -> Iterator[Draw]:
     """Draw the questions of a run, in the order in which they are asked.
 
@@ -40,13 +42,17 @@ def draw_questions(
       twins: for an example that equals others: all of these, itself included. They are never shown
         with it.
       count_targets: gives the number of targets of an example.
+      keep_order: with shots, ask all examples in their order; for the shim alone.
     """
     rng = np.random.RandomState(seed)
     n_queries = n_examples if limit is None else min(limit, n_examples)
     if n_shots == 0 and n_queries == n_examples:
         yield from map(Draw, range(n_examples))
         return
-    queries = rng.choice(n_examples, n_queries, replace=False).tolist()
+    if keep_order:
+        queries = list(range(n_examples))
+    else:
+        queries = rng.choice(n_examples, n_queries, replace=False).tolist()
     if n_shots == 0:
         yield from map(Draw, queries)
         return

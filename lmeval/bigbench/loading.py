@@ -12,7 +12,6 @@ import attrs
 
 from lmeval.api.errors import TaskError, TaskFileError, UsageError
 from lmeval.api.options import TaskOptions
-from lmeval.api.task import Task
 from lmeval.bigbench.container_task import ContainerTask
 from lmeval.bigbench.example_store import (
     ExampleFacts,
@@ -43,7 +42,9 @@ class LoadSettings:
     """See `LeafTask`."""
 
 
-def load_task_folder(folder: Path, name: str, subtask: str | None, settings: LoadSettings) -> Task:
+def load_task_folder(
+    folder: Path, name: str, subtask: str | None, settings: LoadSettings
+) -> LeafTask | ContainerTask:
     """Load a folder with a task.json; all its examples are read and checked.
 
     Args:
@@ -74,7 +75,7 @@ def load_task_folder(folder: Path, name: str, subtask: str | None, settings: Loa
     return _make_container(loaded, parts, settings)
 
 
-def load_task_dict(data: Mapping[str, Any], settings: LoadSettings) -> Task:
+def load_task_dict(data: Mapping[str, Any], settings: LoadSettings) -> LeafTask | ContainerTask:
     """Load a task from what a task.json holds; sub-tasks stand in a list under `subtasks`.
 
     Raises:
