@@ -124,7 +124,7 @@ def failure(
         return TransientModelError(says, retry_after)
     if status == 404:
         return ModelError(
-            f"{says} (check base_url, which for most servers ends in /v1, and the model's name)."
+            f"{says} (check the model's name, and the address, which mostly ends in /v1)."
         )
     if 300 <= status < 400:
         return ModelError(f"{says} (it has moved; set base_url to its new address).")
