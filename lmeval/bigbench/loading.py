@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 
-from lmeval.api.errors import TaskError, TaskFileError, UsageError
+from lmeval.api.errors import MetricError, TaskError, TaskFileError, UsageError
+from lmeval.api.loading import load_module
 from lmeval.api.options import TaskOptions
 from lmeval.bigbench.container_task import ContainerTask
 from lmeval.bigbench.example_store import (
@@ -29,6 +30,8 @@ from lmeval.bigbench.prompt_style import CHOICE_SEED
 from lmeval.bigbench.text_scores import check_requirements
 
 TASK_FILE = "task.json"
+METRICS_FILE = "metrics.py"
+"""May stand beside it and register `bleurt`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,6 +69,8 @@ def load_task_folder(
             )
         return load_task_folder(folder / subtask, f"{name}.{subtask}", None, settings)
     file = folder / TASK_FILE
+    if (folder / METRICS_FILE).is_file():
+        load_module(folder / METRICS_FILE, f"lmeval_task_metrics.{name}")
     loaded = _read_file(file)
     if loaded.has_examples:
         return _make_leaf(loaded, None, settings)
@@ -165,7 +170,10 @@ def _make_leaf(loaded: _Loaded, parent: str | None, settings: LoadSettings) -> L
     leaf_settings = read_leaf_settings(
         loaded.owner, loaded.header, identity, loaded.store, loaded.facts
     )
-    check_requirements(leaf_settings.text_metrics)
+    try:
+        check_requirements(leaf_settings.text_metrics)
+    except MetricError as error:
+        raise TaskFileError(loaded.owner, str(error)) from None
     return LeafTask(
         leaf_settings,
         loaded.store,

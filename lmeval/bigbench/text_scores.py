@@ -179,9 +179,9 @@ def find_bleurt() -> Callable[..., float]:
         return find_metric("bleurt").function
     except MetricError:
         raise MetricError(
-            "The metric bleurt needs a learned scorer (BLEURT-20) that lmeval does not ship; "
+            "the metric bleurt needs a learned scorer (BLEURT-20) that lmeval does not ship; "
             'register one with @lmeval.metric("bleurt"), a function of prediction, [target] and '
-            "extras."
+            "extras, in a metrics.py beside the task."
         ) from None
 
 

@@ -6,6 +6,7 @@ import pytest
 from bigbench_data import TableModel, choice_data, task_data, write_task
 
 from lmeval import bigbench
+from lmeval.api import metrics
 from lmeval.api.errors import LmevalError, TaskError, TaskFileError, UsageError
 from lmeval.api.options import TaskOptions
 from lmeval.bigbench.loading import LoadSettings, load_task_dict
@@ -203,3 +204,17 @@ def test_importing_the_hooks_imports_no_numpy():
     program = "import sys, lmeval.bigbench; print('numpy' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stdout.strip() == "False", result.stderr
+
+
+def test_bleurt_may_be_registered_beside_the_task(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics, "_registered", dict(metrics._registered))
+    data = task_data(metrics=["bleurt"], preferred_score="bleurt")
+    folder = write_task(tmp_path / "sums", data)
+    with pytest.raises(TaskFileError, match=r"task\.json: the metric bleurt needs"):
+        load(folder)
+    (folder / "metrics.py").write_text(
+        "import lmeval\n@lmeval.metric('bleurt')\n"
+        "def bleurt(prediction, targets, extras): return float(prediction == targets[0])\n"
+    )
+    (score,) = load(folder).evaluate_model(TableModel({"0 + 1": "1"}))
+    assert score.score == 0.25
