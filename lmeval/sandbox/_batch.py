@@ -29,6 +29,9 @@ class Lease(Protocol):
     def acquire(self, wanted: int, wait: bool) -> Sequence[WorkerProcess]:
         """Workers not had before, up to a number; at least one if it is to wait."""
 
+    def give_back(self, worker: WorkerProcess) -> None:
+        """Takes back a worker with nothing to do."""
+
     def discard(self, worker: WorkerProcess) -> None:
         """Takes back a worker that failed."""
 
@@ -66,14 +69,18 @@ class Batch:
                     for worker in lease.acquire(len(self._waiting), wait=not working):
                         selector.register(worker.replies, selectors.EVENT_READ, worker)
                         working.append(worker)
+                self._share_out(working)
                 for worker in tuple(working):
                     try:
                         self._serve(worker, worker in readable)
+                        leave = None if worker.in_flight or self._waiting else lease.give_back
                     except WorkerDied as error:
+                        self._requeue(worker, str(error))
+                        leave = lease.discard
+                    if leave:
                         working.remove(worker)
                         selector.unregister(worker.replies)
-                        self._requeue(worker, str(error))
-                        lease.discard(worker)
+                        leave(worker)
                 readable = _wait(selector, working)
         return [verdict for verdict in self._verdicts if verdict is not None]
 
@@ -85,15 +92,20 @@ class Batch:
         pairs: list[PairStatus] = ["no_answer"] * max(1, len(job.inputs))
         return Verdict("error", tuple(pairs), f"the code is longer than {most} bytes")
 
+    def _share_out(self, working: Sequence[WorkerProcess]) -> None:
+        """Gives each worker a job to run, then each one to wait."""
+        for most in range(1, _JOBS_PER_WORKER + 1):
+            for worker in working:
+                if self._waiting and len(worker.in_flight) < most:
+                    index = self._waiting.popleft()
+                    worker.give(index, *self._request(index))
+
     def _serve(self, worker: WorkerProcess, readable: bool) -> None:
-        """Takes what a worker has answered and gives it more to do."""
+        """Moves what a worker has to be told, and takes what it has answered."""
+        worker.send()
         if readable:
             for index, reply in worker.receive():
                 self._settle(index, reply)
-        while self._waiting and len(worker.in_flight) < _JOBS_PER_WORKER:
-            index = self._waiting.popleft()
-            worker.give(index, *self._request(index))
-        worker.send()
         if worker.due is not None and worker.due < time.monotonic():
             raise WorkerDied("it did not answer in time")
 

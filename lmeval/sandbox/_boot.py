@@ -19,6 +19,7 @@ def _bare_package(name: str, folder: str) -> None:
 
 def main() -> None:
     """Runs the worker until lmeval hangs up."""
+    os.environ.pop("LD_LIBRARY_PATH", None)
     here = os.path.dirname(os.path.abspath(__file__))
     # The script's own folder came first; with it gone the path holds the standard library alone.
     del sys.path[0]

@@ -22,7 +22,6 @@ _CLOSING_INDENT = 3
 class _Block:
     text: str
     tag: str
-    closed: bool
 
 
 def extract_source(
@@ -33,9 +32,11 @@ def extract_source(
     A fence is a line of three or more backticks or tildes, with or without a language; marks inside
     a line are none. It ends at a like line without a language, indented by at most three columns
     more than it, or where the text ends. Of several blocks, those marked as Python or unmarked come
-    first; of these the first that defines the wanted name at top level; else the first. An answer
-    that defines the name outside all blocks, or has no block, is all code. A block's own
-    indentation is taken off.
+    first; of these the first that defines the wanted name at top level; else the first. A block's
+    own indentation is taken off.
+
+    Text before all blocks is the code if there is no block, if it alone defines the name, or if it
+    begins indented where that is kept: there the prompt had opened the fence that ends it.
 
     Args:
       answer: the model's text.
@@ -48,53 +49,50 @@ def extract_source(
     """
     text = answer.removeprefix("\ufeff").replace("\r\n", "\n")
     if choice != "none":
-        text = _choose(text, choice, defines)
+        text = _choose(text, choice, defines, keep_indent)
     return text if keep_indent else _dedent(text)
 
 
-def _choose(text: str, choice: Choice, defines: str) -> str:
+def _choose(text: str, choice: Choice, defines: str, keep_indent: bool) -> str:
     lines = text.split("\n")
-    blocks, before = _blocks(lines)
-    if not blocks:
-        return text
-    if len(blocks) == 1 and _only_ends_code(blocks[0], before, defines):
+    before = _before_fences(lines)
+    blocks = [block for block in _blocks(lines) if block.text.strip()]
+    if not blocks or (keep_indent and _indent(before)):
         return before
     candidates = [block.text for block in blocks if block.tag in _PYTHON_TAGS]
     candidates = candidates or [block.text for block in blocks]
     defining = [candidate for candidate in candidates if _defines(candidate, defines)]
-    if not defining and _defines(text, defines):
-        return text
+    if not defining and _defines(before, defines):
+        return before
     return (defining or candidates)[0 if choice == "first" else -1]
 
 
-def _only_ends_code(block: _Block, before: str, defines: str) -> bool:
-    """Whether what looks like an opening fence ends code whose opening stood in the prompt."""
-    if block.closed or block.tag:
-        return False
-    return not block.text.strip() or (
-        _defines(before, defines) and not _defines(block.text, defines)
-    )
+def _before_fences(lines: Sequence[str]) -> str:
+    """The text up to the first fence that stands outside the code that the text begins with."""
+    depth = len(_indent("\n".join(lines)))
+    for number, line in enumerate(lines):
+        fence = _FENCE.match(line)
+        if fence and (not fence["indent"] or len(fence["indent"]) < depth):
+            return "\n".join(lines[:number])
+    return "\n".join(lines)
 
 
-def _blocks(lines: Sequence[str]) -> tuple[list[_Block], str]:
-    """The fenced blocks, and the text before the first of them."""
+def _blocks(lines: Sequence[str]) -> list[_Block]:
     blocks: list[_Block] = []
     opening: re.Match[str] | None = None
-    start = first = 0
+    start = 0
     for number, line in enumerate(lines):
-        # Cheap first: most lines are no fence.
-        fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
+        fence = _FENCE.match(line)
         if fence is None:
             continue
         if opening is None:
             opening, start = fence, number + 1
-            first = first if blocks else number
         elif _closes(fence, opening):
-            blocks.append(_block(opening, lines[start:number], closed=True))
+            blocks.append(_block(opening, [*lines[start:number], ""]))
             opening = None
     if opening is not None:
-        blocks.append(_block(opening, lines[start:], closed=False))
-    return blocks, "\n".join(lines[:first])
+        blocks.append(_block(opening, lines[start:]))
+    return blocks
 
 
 def _closes(fence: re.Match[str], opening: re.Match[str]) -> bool:
@@ -105,11 +103,10 @@ def _closes(fence: re.Match[str], opening: re.Match[str]) -> bool:
     )
 
 
-def _block(opening: re.Match[str], lines: Sequence[str], *, closed: bool) -> _Block:
-    indent = opening["indent"]
+def _block(opening: re.Match[str], lines: Sequence[str]) -> _Block:
     words = opening["info"].split()
-    text = "\n".join(line.removeprefix(indent) for line in lines)
-    return _Block(text + "\n" if lines else "", words[0].lower() if words else "", closed)
+    text = "\n".join(line.removeprefix(opening["indent"]) for line in lines)
+    return _Block(text, words[0].lower() if words else "")
 
 
 def _defines(code: str, name: str) -> bool:
@@ -122,14 +119,19 @@ def _defines(code: str, name: str) -> bool:
     return re.search(pattern, _dedent(code), re.MULTILINE) is not None
 
 
+def _indent(code: str) -> str:
+    """The indentation of the first line that is not blank."""
+    first = next((line for line in code.split("\n") if line.strip()), "")
+    return first[: len(first) - len(first.lstrip(" \t"))]
+
+
 def _dedent(code: str) -> str:
     """Takes the first line's indentation off all lines, if all of them have it.
 
     Blank lines don't count, and no line is changed otherwise: it may stand in a string.
     """
     lines = code.split("\n")
-    first = next((line for line in lines if line.strip()), "")
-    indent = first[: len(first) - len(first.lstrip(" \t"))]
+    indent = _indent(code)
     if not indent or not all(line.startswith(indent) for line in lines if line.strip()):
         return code
     return "\n".join(line.removeprefix(indent) for line in lines)

@@ -130,7 +130,12 @@ class Sandbox:
         """Ends the workers; what still runs in other threads fails."""
         with self._changed:
             self._closed = True
-            _stop_all(self._pool)
+            for worker in tuple(self._pool):
+                if worker.owner is None:
+                    self._drop(worker)
+                else:
+                    # The thread that uses it is told by the end of its pipe, and drops it.
+                    worker.kill()
             self._changed.notify_all()
 
     def _acquire(self, lease: _Lease, wanted: int, wait: bool) -> list[WorkerProcess]:
@@ -176,9 +181,14 @@ class Sandbox:
     def _release(self, lease: _Lease) -> None:
         with self._changed:
             for worker in [worker for worker in self._pool if worker.owner is lease]:
-                if worker.in_flight or not worker.admitted or worker.jobs_given > _JOBS_PER_WORKER:
-                    self._drop(worker)
-                worker.owner = None
+                self._give_back(worker)
+
+    def _give_back(self, worker: WorkerProcess) -> None:
+        with self._changed:
+            spent = worker.jobs_given > _JOBS_PER_WORKER
+            if worker.in_flight or spent or self._closed or not worker.admitted:
+                self._drop(worker)
+            worker.owner = None
             self._changed.notify_all()
 
     def _drop(self, worker: WorkerProcess) -> None:
@@ -208,6 +218,9 @@ class _Lease:
                 self._sandbox._admit(worker)
         return workers
 
+    def give_back(self, worker: WorkerProcess) -> None:
+        self._sandbox._give_back(worker)
+
     def discard(self, worker: WorkerProcess) -> None:
         self._sandbox._drop(worker)
 
@@ -226,8 +239,10 @@ class _OnProbation:
             raise SandboxUnavailable("code_exec's worker failed while it was being checked.")
         return [worker]
 
-    def discard(self, worker: WorkerProcess) -> None:
-        """Whoever asked for the probation ends the worker."""
+    def give_back(self, worker: WorkerProcess) -> None:
+        """It stays with whoever put it on probation, who also ends it if it failed."""
+
+    discard = give_back
 
 
 def _cores() -> int:

@@ -28,9 +28,17 @@ _ENVIRONMENT = {
 }
 _BOOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_boot.py")
 
+# Without it some interpreters don't start. Its path is no secret, and the worker drops it at once.
+_KEPT_FOR_THE_LOADER = "LD_LIBRARY_PATH"
+
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
 _CHUNK = 256 << 10
+
+
+def _environment() -> dict[str, str]:
+    kept = os.environ.get(_KEPT_FOR_THE_LOADER)
+    return _ENVIRONMENT if kept is None else {**_ENVIRONMENT, _KEPT_FOR_THE_LOADER: kept}
 
 
 class WorkerDied(Exception):
@@ -72,7 +80,7 @@ class WorkerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=_ENVIRONMENT,
+                env=_environment(),
                 cwd="/",
                 start_new_session=True,
             )
@@ -159,8 +167,7 @@ class WorkerProcess:
 
     def _last_words(self, error: WorkerDied) -> str:
         assert self._process.stderr
-        with contextlib.suppress(PermissionError):
-            self._process.kill()
+        self.kill()
         lines = self._process.stderr.read().decode(errors="replace").split("\n")
         self.stop()
         return next((line.strip() for line in reversed(lines) if line.strip()), str(error))
@@ -225,15 +232,20 @@ class WorkerProcess:
         del self._received[:end]
         return frame
 
+    def kill(self) -> None:
+        """Ends the process, and with it the child that it may be running; no other effect."""
+        # As another user's process it may be out of reach.
+        with contextlib.suppress(PermissionError):
+            self._process.kill()
+
     def stop(self) -> None:
-        """Ends the process and the child that it may be running; safe to call twice."""
+        """Ends the process for sure and closes the pipes; safe to call twice."""
         if self._started_by != os.getpid():
             return
         with contextlib.suppress(OSError, ValueError):
             # For a worker that this process may not signal, while a fork of it holds the pipe open.
             os.write(self._requests, _wire.JOB.pack(0, 0, b""))
-        with contextlib.suppress(PermissionError):
-            self._process.kill()
+        self.kill()
         self._close_pipes()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_STOP_TIMEOUT_S)
