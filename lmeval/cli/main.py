@@ -103,7 +103,7 @@ def _run_verb(name: str, words: list[str]) -> int:
     values = flags.FlagValues()
     verb.define_flags(values)
     if any(word in ("-h", "--help", "-help") for word in words):
-        _print_help(name, verb, values, sys.stdout)
+        _print_help(verb, values, sys.stdout)
         return EXIT_GOOD
     try:
         positional = values([f"lmeval {name}", *words])[1:]
@@ -120,12 +120,15 @@ def _print_overview(out: TextIO) -> None:
     print("\n`lmeval VERB --help` lists a verb's flags.", file=out)
 
 
-def _print_help(name: str, verb: Verb, values: Any, out: TextIO) -> None:
+def _print_help(verb: Verb, values: Any, out: TextIO) -> None:
     print(f"usage: lmeval {verb.USAGE}\n\n{verb.HELP}\n", file=out)
-    for flag_name in values:
-        flag = values[flag_name]
-        shown = (
-            "" if flag.default in (None, [], False, "") else f" (default: {flag.default_as_str})"
-        )
-        value = "" if flag.boolean else "=…"
-        print(f"  --{flag_name + value:<24} {flag.help}{shown}", file=out)
+    spelt = {name: f"--{name}" + ("" if values[name].boolean else "=…") for name in values}
+    room = max(map(len, spelt.values()), default=0)
+    for name, flag_text in spelt.items():
+        flag = values[name]
+        what, repeatable, _ = flag.help.partition(";\n    repeat this option")
+        more = " May be repeated." if repeatable else ""
+        if flag.default not in (None, [], False, ""):
+            default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
+            more += f" (default: {default})"
+        print(f"  {flag_text:<{room}}  {what}{more}", file=out)
