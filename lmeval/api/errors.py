@@ -11,7 +11,13 @@ import os
 
 
 class LmevalError(Exception):
-    """A fault that the user of the library or of the command line can mend."""
+    """A fault that the user of the library or of the command line can mend.
+
+    Attributes:
+      exit_code: what the command line ends with.
+    """
+
+    exit_code = 2
 
 
 class UsageError(LmevalError):

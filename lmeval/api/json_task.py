@@ -103,6 +103,11 @@ class JsonTask(Task):
         """The score that stands for the task."""
         return self.settings.preferred_score or self.metric.name
 
+    @property
+    def number_of_requests(self) -> int:
+        """How many requests an evaluation makes."""
+        return len(self.examples) * self.settings.num_samples * len(self.options.shots)
+
     def get_task_details(self) -> TaskMetadata:
         """See `Task.get_task_details`."""
         longest = max(len(self._format.question(row).split()) for row in self.examples)
@@ -111,7 +116,7 @@ class JsonTask(Task):
             description=self.settings.description,
             keywords=list(self.settings.keywords),
             max_input_length_per_query=longest * (1 + max(self.options.shots)),
-            max_queries=len(self.examples) * self.settings.num_samples * len(self.options.shots),
+            max_queries=self.number_of_requests,
         )
 
     def prompts(self, number_of_shots: int = 0) -> list[Prompt]:

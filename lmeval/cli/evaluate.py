@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from absl import flags
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from lmeval.api.options import TaskOptions
     from lmeval.api.results import Leaderboard, TaskResult
     from lmeval.engine.engine import Engine
+    from lmeval.engine.run import LoadedTask
     from lmeval.engine.samples import SamplesFolder
     from lmeval.engine.settings import EngineSettings
     from lmeval.sandbox import Sandbox
 
 USAGE = "evaluate --task NAME[,NAME…] --model NAME [flags]"
 HELP = "Run tasks on a model, print a table and write a leaderboard."
+
+EXIT_INTERRUPTED = 130
 
 _SCORE_FLAGS = (
     "task",
@@ -146,6 +149,7 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
         raise UsageError("No model given; name one with --model (toy needs nothing).")
     from lmeval.api.leaderboard_file import RunConfiguration, refuse_other_run, write_leaderboard
     from lmeval.api.model_registry import build_model, parse_model_args
+    from lmeval.cli.progress import make_progress
     from lmeval.engine.engine import Engine
     from lmeval.engine.run import load_tasks, run_tasks
 
@@ -156,7 +160,11 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
         model = build_model(flag_values.model, parse_model_args(flag_values.model_args))
         recorded = {name: flag_values[name].value for name in _SCORE_FLAGS}
         _check_output(flag_values.output)
-        with Engine(model, _engine_settings(flag_values)) as engine:
+        settings = _engine_settings(flag_values)
+        with (
+            make_progress(_expected_requests(tasks), sys.stderr, flag_values.quiet) as progress,
+            Engine(model, settings, progress=progress) as engine,
+        ):
             hashes = {task.name: task.sha256 for task in tasks}
             if not flag_values.overwrite:
                 planned = RunConfiguration(
@@ -170,8 +178,11 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
                 flags=recorded,
                 parallel_tasks=flag_values.parallel_tasks,
                 samples=_samples(flag_values, engine, options, recorded, hashes),
-                notify=lambda message: print(message, file=sys.stderr),
+                notify=progress.notice,
             )
+    except KeyboardInterrupt:
+        print(_how_to_go_on(flag_values), file=sys.stderr)
+        return EXIT_INTERRUPTED
     finally:
         if sandbox is not None:
             sandbox.close()
@@ -206,6 +217,22 @@ def _task_options(values: flags.FlagValues, sandbox: Sandbox | None) -> TaskOpti
         answer_extraction=values.answer_extraction,
         sandbox=sandbox,
     )
+
+
+def _expected_requests(tasks: Sequence[LoadedTask]) -> dict[str, int | None]:
+    """How many requests each task will make; None where only the task itself knows."""
+    from lmeval.api.json_task import JsonTask
+
+    return {
+        each.name: each.task.number_of_requests if isinstance(each.task, JsonTask) else None
+        for each in tasks
+    }
+
+
+def _how_to_go_on(values: flags.FlagValues) -> str:
+    if values.nocache:
+        return "lmeval: stopped; with --nocache nothing is kept, so the next run begins anew."
+    return "lmeval: stopped; the same command goes on from the answers that are stored."
 
 
 def _shots(words: list[str]) -> tuple[int, ...]:

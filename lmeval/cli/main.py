@@ -25,7 +25,7 @@ VERBS = {
     "export_bigbench": "write a leaderboard in BIG-bench's own result files",
 }
 
-EXIT_GOOD, EXIT_FAILURES, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_GOOD, EXIT_INTERRUPTED = 0, 130
 
 
 class Verb(Protocol):
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run_verb(words[0].replace("-", "_"), words[1:])
     except LmevalError as error:
         print(f"lmeval: {error}", file=sys.stderr)
-        return EXIT_USAGE
+        return error.exit_code
     except KeyboardInterrupt:
         print("lmeval: stopped.", file=sys.stderr)
         return EXIT_INTERRUPTED

@@ -103,8 +103,10 @@ def run_tasks(
             return _run_task(loaded, engine, options, samples, notify, clock)
         except LmevalError as error:
             return error
+        finally:
+            engine.finished(loaded.name)
 
-    outcomes = _in_parallel(attempt, tasks, parallel_tasks)
+    outcomes = _outcomes(attempt, tasks, parallel_tasks, engine)
     errors = [
         (t.name, o) for t, o in zip(tasks, outcomes, strict=True) if isinstance(o, LmevalError)
     ]
@@ -130,15 +132,23 @@ def run_tasks(
     )
 
 
-def _in_parallel(
+def _outcomes(
     attempt: Callable[[LoadedTask], list[TaskResult] | LmevalError],
     tasks: Sequence[LoadedTask],
     parallel_tasks: int,
+    engine: Engine,
 ) -> list[list[TaskResult] | LmevalError]:
     if parallel_tasks == 1 or len(tasks) == 1:
         return [attempt(task) for task in tasks]
     with ThreadPoolExecutor(parallel_tasks, thread_name_prefix="lmeval-task") as pool:
-        return list(pool.map(attempt, tasks))
+        try:
+            return list(pool.map(attempt, tasks))
+        except KeyboardInterrupt:
+            # Ctrl-C reaches this thread alone; the tasks' threads wait for the engine.
+            engine.stop("Interrupted; the same command goes on from here.")
+            pool.shutdown(wait=False, cancel_futures=True)
+            engine.drain()
+            raise
 
 
 def utc_time(seconds: float) -> str:

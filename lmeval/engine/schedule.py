@@ -19,6 +19,8 @@ from lmeval.engine.settings import Counts
 class RunStopped(LmevalError):
     """The run was stopped before this request was answered; what was answered is kept."""
 
+    exit_code = 1
+
 
 class Tally:
     """The counters of one task; `Counts` is their frozen copy. Changed under the engine's lock."""
