@@ -99,8 +99,8 @@ def _column(text: str | None) -> str | bytes | None:
     return text
 
 
-def text_of_column(value: str | bytes | None) -> str | None:
-    """The text that was stored."""
+def text_of_column(value: Any) -> Any:
+    """What was stored: text that had to go in as bytes, or anything else as it is."""
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
 
 

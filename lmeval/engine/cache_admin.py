@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,23 +112,12 @@ def export_store(folder: Path, model: str | None = None) -> Iterator[dict[str, A
     )
     with _opened(folder) as store:
         for row in store.execute(query, values):
-            yield _exported(*map(text_of_column, row))
+            yield _exported([text_of_column(value) for value in row])
 
 
-def _exported(
-    name: Any,
-    fingerprint: Any,
-    kind: str,
-    settings: str,
-    occurrence: int,
-    request: Any,
-    further: str | None,
-    text: Any,
-    raw: Any,
-    latency_ms: float | None,
-    facts: str | None,
-    created: float,
-) -> dict[str, Any]:
+def _exported(row: Sequence[Any]) -> dict[str, Any]:
+    name, fingerprint, kind, settings, occurrence, request, further = row[:7]
+    text, raw, latency_ms, facts, created = row[7:]
     answer: dict[str, Any] = {"answer": text}
     if kind != "generate_text":
         # -Infinity, which JSON has not, becomes null.
@@ -152,7 +141,8 @@ def _exported(
 
 
 def _condition(model: str | None, before: float | None) -> tuple[str, list[Any]]:
-    parts, values = ["1"], []
+    parts: list[str] = ["1"]
+    values: list[Any] = []
     if model is not None:
         parts.append("model IN (SELECT id FROM models WHERE name = ?)")
         values.append(model)

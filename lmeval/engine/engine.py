@@ -10,132 +10,23 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from lmeval.api.errors import InvalidValueError
-from lmeval.api.model import (
-    LogProbs,
-    Model,
-    ModelData,
-    StopStrings,
-    compile_output_regex,
-    finish_completion,
-    paired_targets,
-    stop_strings,
-)
+from lmeval.api.model import Model, ModelData
 from lmeval.engine.cache import AnswerStore, KeyMaker, NewAnswer, occurrence_key
 from lmeval.engine.executors import Workers
-from lmeval.engine.kinds import Answer, Kind, ScoreRequest, TextRequest, WholeTextRequest
+from lmeval.engine.kinds import Answer, Kind
 from lmeval.engine.progress import LoggedProgress, ProgressSink
 from lmeval.engine.schedule import Request, RunStopped, Tally, Ticket, tickets_of
 from lmeval.engine.settings import Counts, EngineSettings
+from lmeval.engine.views import Asker, TaskView
 
 _LOOKED_UP_AT_ONCE = 2000
 _TOLD_EVERY_S = 0.1
 
 
-class _Asker(Model):
-    """The methods of a model, carried out by an engine in the name of one task."""
-
-    max_concurrency = 1_000_000  # the engine orders its callers itself
-
-    def __init__(self, engine: Engine, tally: Tally) -> None:
-        self._engine = engine
-        self._tally = tally
-        self._occurrences: dict[Hashable, int] = {}
-
-    def generate_text(  # type: ignore[override]
-        self,
-        inputs: str | Sequence[str],
-        max_length: int | None = None,
-        stop_string: StopStrings = None,
-        output_regex: str | None = None,
-    ) -> str | list[str]:
-        """See `Model.generate_text`; a request that fails gives a Completion with `error`.
-
-        Raises:
-          UnsupportedByModel: the model writes no text.
-          InvalidValueError: an argument cannot be right.
-          RunStopped: the run was stopped meanwhile.
-        """
-        pattern = compile_output_regex(output_regex)
-        stops = stop_strings(stop_string)
-        prompts = [inputs] if isinstance(inputs, str) else list(inputs)
-        _check_texts("generate_text", prompts)
-        answers = self._engine._ask(self, TextRequest(max_length, stops), prompts)
-        finished = [finish_completion(text, max_length, stops, pattern) for text in answers]
-        return finished[0] if isinstance(inputs, str) else list(finished)
-
-    def cond_log_prob(  # type: ignore[override]
-        self,
-        inputs: str | Sequence[str],
-        targets: Sequence[str] | Sequence[Sequence[str]],
-        absolute_normalization: bool | None = False,
-    ) -> list[float] | list[list[float]]:
-        """See `Model.cond_log_prob`; a request that fails gives LogProbs with `error`.
-
-        Raises:
-          UnsupportedByModel: the model cannot score given text.
-          InvalidValueError: an argument cannot be right.
-          RunStopped: the run was stopped meanwhile.
-        """
-        contexts, target_lists = paired_targets(inputs, targets)
-        _check_texts("cond_log_prob", contexts)
-        kind = ScoreRequest(bool(absolute_normalization))
-        pairs = list(zip(contexts, target_lists, strict=True))
-        answers = self._engine._ask(self, kind, pairs)
-        return answers[0] if isinstance(inputs, str) else list(answers)
-
-    def rolling_log_prob(self, texts: Sequence[str]) -> list[float]:
-        """See `Model.rolling_log_prob`.
-
-        Returns:
-          LogProbs with one number a text; -inf stands for a request that failed, and `error` says
-          why the first of them did.
-
-        Raises:
-          UnsupportedByModel: the model cannot score whole texts.
-          InvalidValueError: an argument cannot be right.
-          RunStopped: the run was stopped meanwhile.
-        """
-        whole_texts = list(texts)
-        _check_texts("rolling_log_prob", whole_texts)
-        answers = self._engine._ask(self, WholeTextRequest(), whole_texts)
-        error = next((answer.error for answer in answers if answer.error is not None), None)
-        return LogProbs([answer[0] for answer in answers], error=error)
-
-    def number(self, keys: Sequence[Hashable]) -> list[int]:
-        """How often each key was asked for in this task before; later ones count earlier ones."""
-        return _numbers(keys, self._occurrences)
-
-
-class TaskView(_Asker):
-    """The engine as one task sees it; see `Engine.for_task`."""
-
-    def __init__(self, engine: Engine, tally: Tally) -> None:
-        super().__init__(engine, tally)
-        self.deterministic = engine.deterministic
-
-    @property
-    def name(self) -> str:
-        """See `Model.name`."""
-        return self._engine.name
-
-    def model_data(self) -> ModelData:
-        """See `Model.model_data`."""
-        return self._engine.model_data()
-
-    def fingerprint(self) -> str | None:
-        """See `Model.fingerprint`."""
-        return self._engine.fingerprint()
-
-    def usage(self) -> dict[str, float]:
-        """See `Model.usage`."""
-        return self._engine.usage()
-
-
-class Engine(_Asker):
+class Engine(Asker):
     """A model that asks another one in batches, side by side, and forgets no answer.
 
     It may be used from several threads at once. Without `for_task`, requests count under "".
@@ -167,7 +58,7 @@ class Engine(_Asker):
         self._clock = clock
         self._progress = progress or LoggedProgress()
         self._lock = threading.Lock()
-        self._tallies = {"": self._tally}
+        self._tallies = {"": self.tally}
         self._asked: dict[bytes, Request] = {}
         self._open_tickets: set[Ticket] = set()
         self._failures_in_a_row = 0
@@ -306,16 +197,14 @@ class Engine(_Asker):
             return None
         return AnswerStore(self.settings.cache_dir, self._model.name, fingerprint, self.notice)
 
-    def _ask(self, asker: _Asker, kind: Kind, payloads: list[Any]) -> list[Any]:
+    def ask(self, asker: Asker, kind: Kind, payloads: list[Any]) -> list[Any]:
         """The answers to `payloads`, in order."""
         if not payloads:
             return []
-        ticket = Ticket(len(payloads), asker._tally)
+        ticket = Ticket(len(payloads), asker.tally)
         requests = self._register(asker, kind, payloads, ticket)
         try:
-            missing = self._look_up(requests)
-            if missing:
-                self._workers.submit(missing)
+            self._start(requests)
             self._workers.wait(ticket, self._progress.tick)
         except KeyboardInterrupt:
             self.stop("Interrupted; the same command goes on from here.")
@@ -328,8 +217,18 @@ class Engine(_Asker):
             raise ticket.failure
         return ticket.answers
 
+    def _start(self, requests: list[Request]) -> None:
+        """Answer what is stored and have the rest asked."""
+        try:
+            missing = self._look_up(requests)
+            if missing:
+                self._workers.submit(missing)
+        except BaseException as failure:
+            self.refused(requests, failure)  # others may have come to wait for them too
+            raise
+
     def _register(
-        self, asker: _Asker, kind: Kind, payloads: list[Any], ticket: Ticket
+        self, asker: Asker, kind: Kind, payloads: list[Any], ticket: Ticket
     ) -> list[Request]:
         """The requests that nobody else has asked for already, in order."""
         keys, numbers = self._keys(asker, kind, payloads)
@@ -342,7 +241,7 @@ class Engine(_Asker):
             for place, payload in enumerate(payloads):
                 key = keys[place] if keys else None
                 twin = self._asked.get(key) if key else None
-                if twin is not None:
+                if twin is not None and twin.is_wanted():
                     twin.waiters.append((ticket, place))
                     continue
                 number = numbers[place] if numbers else 0
@@ -353,13 +252,12 @@ class Engine(_Asker):
                     self._asked[key] = request
         return requests
 
-    def _keys(
-        self, asker: _Asker, kind: Kind, payloads: list[Any]
-    ) -> tuple[list[bytes], list[int]]:
+    def _keys(self, asker: Asker, kind: Kind, payloads: list[Any]) -> tuple[list[bytes], list[int]]:
         """Keys and occurrence numbers, each empty where there is no need for them."""
-        if self._store is None and not self.deterministic:
-            return [], _numbers([kind.identity(payload) for payload in payloads], {})
         maker = KeyMaker(self._model.fingerprint() or "", kind)
+        if self._store is None and not self.deterministic:
+            with self._lock:
+                return [], asker.number([maker.key(kind.identity(one)) for one in payloads])
         keys = [maker.key(kind.texts(payload)) for payload in payloads]
         if self.deterministic:
             return keys, []
@@ -394,8 +292,8 @@ class Engine(_Asker):
 
     def _forget(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            if request.key:
-                self._asked.pop(request.key, None)
+            if request.key and self._asked.get(request.key) is request:
+                del self._asked[request.key]
 
     def _tell(self, requests: Sequence[Request]) -> None:
         """Tell of progress, no oftener than anybody can see, but always of the last answer."""
@@ -407,25 +305,6 @@ class Engine(_Asker):
                 self._progress.advanced(tally.task, self.counts(tally.task))
 
 
-def _numbers(keys: Sequence[Hashable], counts: dict[Hashable, int]) -> list[int]:
-    """How often each key occurred before, with `counts` from before the first of them."""
-    numbers = []
-    for key in keys:
-        number = counts.get(key, 0)
-        counts[key] = number + 1
-        numbers.append(number)
-    return numbers
-
-
 def _kept(request: Request, answer: Answer) -> NewAnswer:
     packed = request.kind.pack(answer)
     return NewAnswer(request.key or b"", request.occurrence, request.kind, request.payload, packed)
-
-
-def _check_texts(method: str, texts: list[Any]) -> None:
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InvalidValueError(
-                f"{method} got {text!r:.100} as input {place}, a {type(text).__name__}; "
-                "inputs must be strings."
-            )

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from lmeval.api.errors import ModelError, TransientModelError, UnsupportedByModel
 from lmeval.api.model import Model
+from lmeval.engine.answers import describe_fault, list_of_answers
 from lmeval.engine.kinds import Answer
 from lmeval.engine.schedule import Request, RequestQueue, Ticket, tickets_of
 from lmeval.engine.settings import EngineSettings
@@ -24,7 +25,6 @@ _LONGEST_GATHERING_S = 0.005
 _GATHERING_SHARE = 0.1
 _LONGEST_STEP_S = 1.0
 _LONG_WAIT_S = 10.0
-_LONGEST_ERROR = 500
 
 
 class Recipient(Protocol):
@@ -149,9 +149,11 @@ class Workers:
                 self._given_up[call] = now + call.limit
                 self._threads -= 1
         for call in late:
-            self._out_of_time(call, now)
-            with self._lock:
-                self._start_thread(call.job)
+            try:
+                self._out_of_time(call, now)
+            finally:
+                with self._lock:
+                    self._start_thread(call.job)
 
     def stop(self) -> None:
         """Start no further call; those under way go on, and their answers are delivered."""
@@ -184,8 +186,8 @@ class Workers:
 
     def _start_thread(self, job: _Job | None) -> None:
         # Daemon threads, because a call that never returns must not keep the process alive.
-        self._threads += 1
         threading.Thread(target=self._run, args=(job,), name="lmeval-model", daemon=True).start()
+        self._threads += 1
 
     def _run(self, job: _Job | None) -> None:
         """What a thread does until there is nothing more to do or it is given up."""
@@ -197,7 +199,7 @@ class Workers:
         except BaseException as failure:  # without this, its callers would wait for ever
             self._recipient.broken(failure)
             if job is not None:
-                self._leave()
+                self._leave(job)
 
     def _next_job(self) -> _Job | None:
         with self._lock:
@@ -236,12 +238,14 @@ class Workers:
             outcome: Any
             try:
                 outcome = list_of_answers(part[0].kind.ask(self._model, [r.payload for r in part]))
-            except Exception as fault:
+            except BaseException as fault:
                 outcome = fault
             if not self._end(call):
                 return False
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+                raise outcome
             self._settle(call, outcome)
-        self._leave()
+        self._leave(job)
         return True
 
     def _next_part(self, job: _Job) -> list[Request] | None:
@@ -257,7 +261,7 @@ class Workers:
                 job.pause = None
         return job.now.pop() if job.now else None
 
-    def _leave(self) -> None:
+    def _leave(self, job: _Job) -> None:
         with self._lock:
             self._jobs -= 1
             self._change.notify_all()
@@ -362,17 +366,6 @@ class Workers:
         return pause
 
 
-def list_of_answers(outcome: Any) -> list[Any]:
-    """What the model gave, as a list.
-
-    Raises:
-      ModelError: it is none.
-    """
-    if isinstance(outcome, str) or not isinstance(outcome, Iterable):
-        raise ModelError(f"the model gave a {type(outcome).__name__} instead of a list of answers")
-    return list(outcome)
-
-
 def checked_answers(
     part: Sequence[Request], given: Sequence[Any], latency_ms: float
 ) -> list[Answer]:
@@ -393,13 +386,3 @@ def checked_answers(
             error = describe_fault(fault)
             answers.append(request.kind.failed(request.payload, error, latency_ms))
     return answers
-
-
-def describe_fault(fault: Exception) -> str:
-    """What stands in a failed answer: "error: ", the class of a foreign exception, its text."""
-    text = " ".join(str(fault).split())
-    if not isinstance(fault, ModelError):
-        text = f"{type(fault).__name__}: {text}" if text else type(fault).__name__
-    if len(text) > _LONGEST_ERROR:
-        text = text[:_LONGEST_ERROR] + "..."
-    return f"error: {text}"

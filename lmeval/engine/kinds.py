@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import abc
 import json
-import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import attrs
 
-from lmeval.api.errors import ModelError
 from lmeval.api.model import Completion, LogProbs, Model, Prompt
+from lmeval.engine.answers import checked_completion, checked_log_probs
 
 Answer = Completion | LogProbs
 """What a request gives."""
@@ -70,9 +69,9 @@ class Kind(abc.ABC):
     def record(self, payload: Any) -> tuple[str, dict[str, Any]]:
         """The payload for people who look into the store: the text, and what else there is."""
 
-    @abc.abstractmethod
-    def identity(self, payload: Any) -> Hashable:
-        """What a repetition of the payload has in common with it."""
+    def identity(self, payload: Any) -> Sequence[str]:
+        """What a repetition of the payload has in common with it, for models that know of ids."""
+        return self.texts(payload)
 
     def numbered(self, payload: Any, sample: int) -> Any:
         """The payload as the occurrence number `sample`, where that can change the answer."""
@@ -108,23 +107,6 @@ class Kind(abc.ABC):
 def _messages_of(prompt: str) -> dict[str, Any]:
     messages = getattr(prompt, "messages", ())
     return {"messages": messages} if messages else {}
-
-
-def _checked_log_probs(answer: Any, expected: int, latency_ms: float) -> LogProbs:
-    try:
-        values = [float(value) for value in answer]
-    except (TypeError, ValueError):
-        raise ModelError(f"the model gave {answer!r:.200} instead of log-probabilities") from None
-    if len(values) != expected:
-        raise ModelError(f"the model gave {len(values)} log-probabilities for {expected} targets")
-    if any(math.isnan(value) or value == math.inf for value in values):
-        raise ModelError(f"the model gave {values!r:.200}, which are no log-probabilities")
-    if not isinstance(answer, LogProbs):
-        return LogProbs(values, latency_ms=latency_ms)
-    facts = answer.facts()
-    if facts["latency_ms"] is None:
-        facts["latency_ms"] = latency_ms
-    return LogProbs(values, **facts)
 
 
 def _packed_log_probs(answer: LogProbs) -> Packed:
@@ -168,11 +150,11 @@ class TextRequest(Kind):
         """See `Kind.record`."""
         return payload, _messages_of(payload)
 
-    def identity(self, payload: str) -> Hashable:
-        """See `Kind.identity`: the ids count too, for models that answer by them."""
+    def identity(self, payload: str) -> Sequence[str]:
+        """See `Kind.identity`."""
         if not isinstance(payload, Prompt):
-            return payload
-        return str(payload), payload.messages, payload.task, payload.id
+            return self.texts(payload)
+        return (*self.texts(payload), payload.task, payload.id)
 
     def numbered(self, payload: str, sample: int) -> str:
         """See `Kind.numbered`."""
@@ -185,18 +167,7 @@ class TextRequest(Kind):
 
     def checked(self, payload: str, answer: Any, latency_ms: float) -> Completion:
         """See `Kind.checked`."""
-        if type(answer) is str:
-            return Completion(answer, latency_ms=latency_ms)
-        if isinstance(answer, Completion):
-            if answer.latency_ms is not None:
-                return answer
-            # A copy, because a model may give one object for several requests.
-            return Completion(str(answer), **{**answer.facts(), "latency_ms": latency_ms})
-        if isinstance(answer, str):
-            return Completion(str(answer), latency_ms=latency_ms)
-        raise ModelError(
-            f"the model gave {answer!r:.200}, a {type(answer).__name__}, instead of a string"
-        )
+        return checked_completion(answer, latency_ms)
 
     def failed(self, payload: str, error: str, latency_ms: float | None) -> Completion:
         """See `Kind.failed`."""
@@ -247,10 +218,6 @@ class ScoreRequest(Kind):
         context, targets = payload
         return context, {"targets": targets, **_messages_of(context)}
 
-    def identity(self, payload: tuple[str, list[str]]) -> Hashable:
-        """See `Kind.identity`."""
-        return payload[0], tuple(payload[1])
-
     def ask(self, model: Model, payloads: list[Any]) -> Any:
         """See `Kind.ask`."""
         contexts = [context for context, _ in payloads]
@@ -258,7 +225,7 @@ class ScoreRequest(Kind):
 
     def checked(self, payload: tuple[str, list[str]], answer: Any, latency_ms: float) -> LogProbs:
         """See `Kind.checked`."""
-        return _checked_log_probs(answer, len(payload[1]), latency_ms)
+        return checked_log_probs(answer, len(payload[1]), latency_ms)
 
     def failed(
         self, payload: tuple[str, list[str]], error: str, latency_ms: float | None
@@ -299,17 +266,13 @@ class WholeTextRequest(Kind):
         """See `Kind.record`."""
         return payload, {}
 
-    def identity(self, payload: str) -> Hashable:
-        """See `Kind.identity`."""
-        return payload
-
     def ask(self, model: Model, payloads: list[Any]) -> Any:
         """See `Kind.ask`."""
         return model.rolling_log_prob(payloads)
 
     def checked(self, payload: str, answer: Any, latency_ms: float) -> LogProbs:
         """See `Kind.checked`."""
-        return _checked_log_probs((answer,), 1, latency_ms)
+        return checked_log_probs((answer,), 1, latency_ms)
 
     def failed(self, payload: str, error: str, latency_ms: float | None) -> LogProbs:
         """See `Kind.failed`."""

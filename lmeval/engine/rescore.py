@@ -82,11 +82,11 @@ class RecordedModel(Model):
         """
         contexts = [inputs] if isinstance(inputs, str) else inputs
         wanted = [targets] if isinstance(inputs, str) else targets
-        scored = [
+        scored: list[list[float]] = [
             list_of_log_probs(_log_probs(row, texts), bool(absolute_normalization))
             for row, texts in zip(self._rows_for(contexts), wanted, strict=True)
         ]
-        return scored[0] if isinstance(inputs, str) else list(scored)
+        return scored[0] if isinstance(inputs, str) else scored
 
     def _rows_for(self, prompts: Iterable[str]) -> list[ExampleScore]:
         rows = []

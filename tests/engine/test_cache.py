@@ -96,6 +96,14 @@ def test_repeated_calls_in_one_task_are_samples_of_their_own(tmp_path):
     assert run() == first
 
 
+def test_samples_are_replayed_to_a_second_call_of_the_engine_itself(tmp_path):
+    model = CountingModel()
+    with Engine(model, EngineSettings(cache_dir=tmp_path)) as engine:
+        first = engine.generate_text(["q"] * 4)
+        assert engine.generate_text(["q"] * 4) == first
+    assert len(model.asked) == 4
+
+
 def test_a_limited_run_saves_the_full_run_its_part(tmp_path):
     prompts = [f"question {number}" for number in range(50)]
     model = EchoModel()

@@ -121,6 +121,24 @@ def test_what_the_model_cannot_do_is_raised_at_once():
         assert engine.generate_text(["still", "works"]) == ["still", "works"]
 
 
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_refused_request_can_be_asked_again(tmp_path, deterministic):
+    refusing = [True]
+
+    def script(prompts):
+        if refusing[0]:
+            raise UnsupportedByModel("not today")
+        return [f"[{prompt}]" for prompt in prompts]
+
+    model = ScriptedModel(script, deterministic=deterministic)
+    prompts = [str(number) for number in range(50)]
+    with Engine(model, EngineSettings(batch_size=8, cache_dir=tmp_path)) as engine:
+        with pytest.raises(UnsupportedByModel):
+            engine.generate_text(prompts)
+        refusing[0] = False
+        assert engine.generate_text(prompts) == [f"[{prompt}]" for prompt in prompts]
+
+
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [

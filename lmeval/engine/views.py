@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The methods of a model, carried out by an engine: for everybody, or in the name of one task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lmeval.api.errors import InvalidValueError
+from lmeval.api.model import (
+    LogProbs,
+    Model,
+    ModelData,
+    StopStrings,
+    compile_output_regex,
+    finish_completion,
+    paired_targets,
+    stop_strings,
+)
+from lmeval.engine.kinds import ScoreRequest, TextRequest, WholeTextRequest
+from lmeval.engine.schedule import Tally
+
+if TYPE_CHECKING:
+    from lmeval.engine.engine import Engine
+
+
+class Asker(Model):
+    """The methods of a model, carried out by an engine in the name of one task."""
+
+    max_concurrency = 1_000_000  # the engine orders its callers itself
+
+    def __init__(self, engine: Engine, tally: Tally) -> None:
+        self._engine = engine
+        self.tally = tally
+
+    def generate_text(  # type: ignore[override]
+        self,
+        inputs: str | Sequence[str],
+        max_length: int | None = None,
+        stop_string: StopStrings = None,
+        output_regex: str | None = None,
+    ) -> str | list[str]:
+        """See `Model.generate_text`; a request that fails gives a Completion with `error`.
+
+        Raises:
+          UnsupportedByModel: the model writes no text.
+          InvalidValueError: an argument cannot be right.
+          RunStopped: the run was stopped meanwhile.
+        """
+        pattern = compile_output_regex(output_regex)
+        stops = stop_strings(stop_string)
+        prompts = [inputs] if isinstance(inputs, str) else list(inputs)
+        _check_texts("generate_text", prompts)
+        answers = self._engine.ask(self, TextRequest(max_length, stops), prompts)
+        finished = [finish_completion(text, max_length, stops, pattern) for text in answers]
+        return finished[0] if isinstance(inputs, str) else list(finished)
+
+    def cond_log_prob(  # type: ignore[override]
+        self,
+        inputs: str | Sequence[str],
+        targets: Sequence[str] | Sequence[Sequence[str]],
+        absolute_normalization: bool | None = False,
+    ) -> list[float] | list[list[float]]:
+        """See `Model.cond_log_prob`; a request that fails gives LogProbs with `error`.
+
+        Raises:
+          UnsupportedByModel: the model cannot score given text.
+          InvalidValueError: an argument cannot be right.
+          RunStopped: the run was stopped meanwhile.
+        """
+        contexts, target_lists = paired_targets(inputs, targets)
+        _check_texts("cond_log_prob", contexts)
+        kind = ScoreRequest(bool(absolute_normalization))
+        pairs = list(zip(contexts, target_lists, strict=True))
+        answers = self._engine.ask(self, kind, pairs)
+        return answers[0] if isinstance(inputs, str) else list(answers)
+
+    def rolling_log_prob(self, texts: Sequence[str]) -> list[float]:
+        """See `Model.rolling_log_prob`.
+
+        Returns:
+          LogProbs with one number a text; -inf stands for a request that failed, and `error` says
+          why the first of them did.
+
+        Raises:
+          UnsupportedByModel: the model cannot score whole texts.
+          InvalidValueError: an argument cannot be right.
+          RunStopped: the run was stopped meanwhile.
+        """
+        whole_texts = list(texts)
+        _check_texts("rolling_log_prob", whole_texts)
+        answers = self._engine.ask(self, WholeTextRequest(), whole_texts)
+        error = next((answer.error for answer in answers if answer.error is not None), None)
+        return LogProbs([answer[0] for answer in answers], error=error)
+
+    def number(self, keys: Sequence[bytes]) -> list[int]:
+        """How often each key was asked for before; later ones count earlier ones."""
+        return _numbers(keys, {})
+
+
+class TaskView(Asker):
+    """The engine as one task sees it; see `Engine.for_task`."""
+
+    def __init__(self, engine: Engine, tally: Tally) -> None:
+        super().__init__(engine, tally)
+        self.deterministic = engine.deterministic
+        self._occurrences: dict[bytes, int] = {}
+
+    def number(self, keys: Sequence[bytes]) -> list[int]:
+        """See `Asker.number`: in a task, also requests of different calls are counted."""
+        return _numbers(keys, self._occurrences)
+
+    @property
+    def name(self) -> str:
+        """See `Model.name`."""
+        return self._engine.name
+
+    def model_data(self) -> ModelData:
+        """See `Model.model_data`."""
+        return self._engine.model_data()
+
+    def fingerprint(self) -> str | None:
+        """See `Model.fingerprint`."""
+        return self._engine.fingerprint()
+
+    def usage(self) -> dict[str, float]:
+        """See `Model.usage`."""
+        return self._engine.usage()
+
+
+def _numbers(keys: Sequence[bytes], counts: dict[bytes, int]) -> list[int]:
+    """How often each key occurred before, with `counts` from before the first of them."""
+    numbers = []
+    for key in keys:
+        number = counts.get(key, 0)
+        counts[key] = number + 1
+        numbers.append(number)
+    return numbers
+
+
+def _check_texts(method: str, texts: list[Any]) -> None:
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidValueError(
+                f"{method} got {text!r:.100} as input {place}, a {type(text).__name__}; "
+                "inputs must be strings."
+            )
