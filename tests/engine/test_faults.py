@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import itertools
+import os
 import random
+import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -275,3 +279,57 @@ def test_closing_ends_the_wait_of_other_threads():
         threading.Timer(0.05, hold.set).start()
         engine.close()
         assert isinstance(waiting.exception(10), RunStopped)
+
+
+INTERRUPTED = """
+import sys, time
+from lmeval.api.model import BatchModel, ModelData
+from lmeval.engine.engine import Engine
+from lmeval.engine.settings import EngineSettings
+
+class Slow(BatchModel):
+    max_concurrency = 2
+    def model_data(self):
+        return ModelData("test", "slow")
+    def fingerprint(self):
+        return "echo-1"
+    def complete(self, prompts, max_length, stops):
+        print(prompts[0], flush=True)
+        time.sleep(float(sys.argv[2]))
+        return [f"[{prompt}]" for prompt in prompts]
+
+settings = EngineSettings(cache_dir=sys.argv[1], batch_size=1, concurrency=2)
+with Engine(Slow(), settings) as engine:
+    engine.generate_text(["aaaa", "bbb", "cc", "d"])
+"""
+
+
+def interrupted(folder, seconds, n_signals):
+    """What the model was asked before the signals, and how long the program went on after them."""
+    command = [sys.executable, "-c", INTERRUPTED, str(folder), str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        asked = [process.stdout.readline().decode().strip() for _ in range(2)]
+        started = time.monotonic()
+        for _ in range(n_signals):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        errors = process.stderr.read().decode()
+        process.wait(30)
+        assert "KeyboardInterrupt" in errors
+        assert process.stdout.read() == b""
+        return asked, time.monotonic() - started
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
+def test_ctrl_c_once_waits_for_the_calls_in_flight(tmp_path):
+    asked, _ = interrupted(tmp_path, 0.6, 1)
+    model = EchoModel()
+    ask(model, ["aaaa", "bbb", "cc", "d"], cache_dir=tmp_path)
+    assert sorted(asked) == ["aaaa", "bbb"]
+    assert sorted(model.asked) == ["cc", "d"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
+def test_ctrl_c_twice_stops_at_once(tmp_path):
+    _, seconds = interrupted(tmp_path, 30, 2)
+    assert seconds < 15
