@@ -103,7 +103,7 @@ def _tasks(
 def _print_how(rescored: Rescored, out: TextIO) -> None:
     print(file=out)
     for task, n_changed in rescored.changed.items():
-        answers = "1 answer scores" if n_changed == 1 else f"{n_changed:,} answers score"
-        print(f"{printable(task)}: scored again; {answers} otherwise than then.", file=out)
+        outcome = f"{n_changed:,} scores differ" if n_changed else "no score differs"
+        print(f"{printable(task)}: scored again; {outcome} from those recorded.", file=out)
     for task, reason in rescored.as_recorded.items():
         print(f"{printable(task)}: taken over as recorded: {printable(reason)}", file=out)

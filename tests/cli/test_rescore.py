@@ -123,8 +123,8 @@ def test_unchanged_tasks_give_the_leaderboard_of_the_run(run_folder):
     folder, board = run_folder
     said, again = run(folder, f"--tasks_dir={folder / 'tasks'}", "--include_per_example")
     assert content(again) == content(board)
-    assert "numbers: scored again; 0 answers score otherwise than then." in said
-    assert "choices: scored again; 0 answers" in said
+    assert "numbers: scored again; no score differs from those recorded." in said
+    assert "choices: scored again; no score differs" in said
     assert "program: taken over as recorded: the samples hold 0 answers" in said
 
 
@@ -149,7 +149,7 @@ def test_an_edited_gold_answer_changes_the_score(run_folder):
     said, again = run(folder, f"--tasks_dir={folder / 'tasks'}")
     assert board.tasks[0].score == pytest.approx(4 / 7)
     assert again.tasks[0].score == pytest.approx(5 / 7)
-    assert "numbers: scored again; 2 answers score otherwise than then." in said
+    assert "numbers: scored again; 2 scores differ from those recorded." in said
 
 
 def test_a_task_that_asks_something_else_is_not_scored_by_old_answers(run_folder):
