@@ -135,6 +135,11 @@ class ChatModel(BatchModel):
         return functools.partial(type(self), **settings), ()
 
     @property
+    def name(self) -> str:
+        """See `Model.name`."""
+        return self.model
+
+    @property
     def preferred_batch_size(self) -> int:
         """How many prompts a call gains from: those that go into one request."""
         return 1

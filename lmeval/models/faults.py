@@ -71,29 +71,31 @@ class ServerWords:
     """The HTTP status that the error states itself, or None."""
 
 
-def server_words(body: bytes | str | Any) -> ServerWords:
+def server_words(body: bytes | Any) -> ServerWords:
     """The error in a reply, in any of the forms that servers use.
 
     Args:
       body: the reply's body as it came, or what was decoded from it.
     """
     reply = body
-    if isinstance(body, bytes | str):
+    if isinstance(body, bytes):
         try:
             reply = json.loads(body)
         except (ValueError, RecursionError):
-            text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-            return ServerWords(one_line(re.sub(r"<[^>]*>", " ", text)) or "an empty reply")
+            reply = re.sub(r"<[^>]*>", " ", body.decode("utf-8", "replace"))
     error = reply.get("error", reply) if isinstance(reply, Mapping) else reply
     if not isinstance(error, Mapping):
-        return ServerWords(one_line(error if isinstance(error, str) else json.dumps(error)))
-    words = error.get("message") or error.get("detail") or error
+        return ServerWords(_words(error))
     code = error.get("code")
     return ServerWords(
-        one_line(words if isinstance(words, str) else json.dumps(words)),
+        _words(error.get("message") or error.get("detail") or error),
         " ".join(str(part) for part in (error.get("type"), code) if part).lower(),
         code if isinstance(code, int) and 400 <= code < 600 else None,
     )
+
+
+def _words(said: Any) -> str:
+    return one_line(said if isinstance(said, str) else json.dumps(said)) or "an empty reply"
 
 
 def one_line(text: str) -> str:

@@ -68,7 +68,8 @@ class OpenAIModel(ChatModel):
         """Check the settings; the first request makes the first connection."""
         if self.api == "completions":
             # Without a limit, servers of this interface write 16 tokens, or do not end.
-            self.max_tokens = self.max_tokens or _DEFAULT_COMPLETION_TOKENS
+            if self.max_tokens is None:
+                self.max_tokens = _DEFAULT_COMPLETION_TOKENS
             # A base model goes on until it is stopped; a chat model ends its turn by itself.
             self.send_stop = True if self.send_stop is None else self.send_stop
         super().__attrs_post_init__()

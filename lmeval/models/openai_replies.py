@@ -119,7 +119,8 @@ def _text_and_reasoning(choice: Mapping[str, Any]) -> tuple[str | None, str]:
 def _parts_text(parts: Any) -> str:
     if isinstance(parts, str):
         return parts
-    texts = [part.get("text") for part in parts or () if isinstance(part, Mapping)]
+    found = parts if isinstance(parts, list) else []
+    texts = [part.get("text") for part in found if isinstance(part, Mapping)]
     return "".join(text for text in texts if isinstance(text, str))
 
 

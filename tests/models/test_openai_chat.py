@@ -343,6 +343,7 @@ def test_greedy_models_are_deterministic() -> None:
         ({"logprobs": 0}, "left out with api=chat"),
         ({"api": "completions", "system_prompt": "x"}, "system_prompt needs api=chat"),
         ({"api": "completions", "logprobs": -1}, "logprobs must be"),
+        ({"api": "completions", "max_tokens": 0}, "max_tokens must be"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], part: str) -> None:

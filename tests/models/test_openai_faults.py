@@ -73,7 +73,12 @@ def test_status_codes(status: int, kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("status", "advice"),
-    [(401, "variable NAME"), (403, "variable NAME"), (404, "mostly ends in /v1"), (301, "base_url")],
+    [
+        (401, "variable NAME"),
+        (403, "variable NAME"),
+        (404, "mostly ends in /v1"),
+        (301, "base_url"),
+    ],
 )
 def test_advice(status: int, advice: str) -> None:
     assert advice in str(fault_of(Reply(b"no", status)))
