@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """BIG-bench's metrics over the log-probabilities of choices.
 
-A failed row (the model gave no numbers) has no probability on any choice: it counts as wrong, and
-where a metric has no "wrong" it counts as the metric's low score. It always stays in the mean.
+A failed row (the model gave no numbers) stays in every mean and never improves one: it is wrong, it
+counts as sure of the worst choice where probabilities are compared, and as the metric's low score
+where they are summed.
 """
 
 from __future__ import annotations
@@ -212,9 +213,11 @@ def _target_probabilities(row: ChoiceRow) -> Floats:
 
 def _probabilities(row: ChoiceRow) -> Floats:
     if row.failed:
-        return np.zeros(len(row.choices))
-    shifted = np.exp(row.log_probs - np.max(row.log_probs))
-    probabilities: Floats = shifted / np.sum(shifted)
+        probabilities = np.zeros(len(row.choices))
+        probabilities[np.argmin(_scores_in_order(row))] = 1
+    else:
+        probabilities = np.exp(row.log_probs - np.max(row.log_probs))
+        probabilities /= np.sum(probabilities)
     return probabilities
 
 

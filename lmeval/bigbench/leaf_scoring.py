@@ -159,6 +159,8 @@ def _example_score(
     if row.choices is not None and row.choice_log_probs is not None:
         details["choices"] = list(question.choices)
         details["log_probs"] = None if row.choices.failed else list(row.choice_log_probs)
+        if row.choice_log_probs.truncated_tokens:
+            details["truncated_tokens"] = row.choice_log_probs.truncated_tokens
     if row.target_log_probs is not None:
         details["target_log_probs"] = list(row.target_log_probs)
     if warnings:

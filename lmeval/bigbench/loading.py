@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from lmeval.bigbench.leaf_settings import read_identity, read_leaf_settings
 from lmeval.bigbench.leaf_task import LeafTask
 from lmeval.bigbench.prompt_style import CHOICE_SEED
 from lmeval.bigbench.text_scores import check_requirements
+
+_logger = logging.getLogger("lmeval.bigbench")
 
 TASK_FILE = "task.json"
 METRICS_FILE = "metrics.py"
@@ -170,6 +173,8 @@ def _make_leaf(loaded: _Loaded, parent: str | None, settings: LoadSettings) -> L
     leaf_settings = read_leaf_settings(
         loaded.owner, loaded.header, identity, loaded.store, loaded.facts
     )
+    if loaded.facts.n_duplicates:
+        _logger.info("%s: %d duplicates left out", identity.name, loaded.facts.n_duplicates)
     try:
         check_requirements(leaf_settings.text_metrics)
     except MetricError as error:

@@ -105,8 +105,8 @@ def test_numbers_that_tell_nothing_make_a_wrong_answer(log_probs):
     assert rows[0].failed
     assert rows[0].picked is None
     assert grade(rows).value == 0
-    assert brier_score(rows).value == 0.5
-    assert calibration_error(rows).value == 0
+    assert brier_score(rows).value == 1
+    assert calibration_error(rows).value == 1
     assert weighted_log_probabilities(rows).value == -10
 
 
