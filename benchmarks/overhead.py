@@ -12,6 +12,7 @@ import importlib.util
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from processes import Cost, median, print_rows, run_python
@@ -78,7 +79,7 @@ def run_peer(folder: Path, rows: int) -> Cost:
 
 
 def main(rows: int = 10_000, repetitions: int = 5) -> None:
-    programs = {
+    programs: dict[str, Callable[[Path, int], Cost]] = {
         "lmeval, no store": lambda folder, n: run_lmeval(folder, n, "--nocache"),
         "lmeval, with every answer written": lambda folder, n: run_lmeval(
             folder, n, "--nocache", "--include_per_example"
