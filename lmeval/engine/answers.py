@@ -33,8 +33,10 @@ def checked_completion(answer: Any, latency_ms: float) -> Completion:
     if type(answer) is str:
         return Completion(answer, latency_ms=latency_ms)
     if isinstance(answer, Completion):
-        if answer.latency_ms is not None:
+        if type(answer.latency_ms) is float:
             return answer
+        if answer.latency_ms is not None:
+            latency_ms = float(answer.latency_ms)
         # A copy, because a model may give one object for several requests.
         return Completion(str(answer), **{**answer.facts(), "latency_ms": latency_ms})
     if isinstance(answer, str):
@@ -61,8 +63,8 @@ def checked_log_probs(answer: Any, expected: int, latency_ms: float) -> LogProbs
     if not isinstance(answer, LogProbs):
         return LogProbs(values, latency_ms=latency_ms)
     facts = answer.facts()
-    if facts["latency_ms"] is None:
-        facts["latency_ms"] = latency_ms
+    stated = facts["latency_ms"]
+    facts["latency_ms"] = latency_ms if stated is None else float(stated)
     return LogProbs(values, **facts)
 
 

@@ -32,7 +32,7 @@ _KEYS_PER_QUERY = 500
 _PAGES_PER_CHECKPOINT = 8000
 _MOST_SET_ASIDES = 3
 _BATCHES_PER_COMMIT = 8
-_UNREACHABLE = ("locked", "full", "readonly", "unable to open", "disk I/O", "too big")
+_UNREACHABLE = ("locked", "full", "readonly", "unable to open", "disk I/O")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS models (
   id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL);
@@ -137,9 +137,10 @@ class _Damaged(Exception):
 
 def is_damage(error: Exception) -> bool:
     """Whether an error says that the file is broken, and not that it cannot be reached."""
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) or any(words in str(error) for words in _UNREACHABLE):
         return False
-    return not any(words in str(error) for words in _UNREACHABLE)
+    # Other classes of sqlite3's errors say that a statement is wrong.
+    return type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError, _Damaged)
 
 
 class AnswerStore:

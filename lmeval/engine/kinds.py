@@ -109,13 +109,19 @@ def _messages_of(prompt: str) -> dict[str, Any]:
     return {"messages": messages} if messages else {}
 
 
+def _facts_json(facts: dict[str, Any]) -> str | None:
+    # A model may count with numpy's numbers and give reasons that are members of an enum.
+    plain = lambda value: value.item() if hasattr(value, "item") else str(value)
+    return json.dumps(facts, default=plain) if facts else None
+
+
 def _packed_log_probs(answer: LogProbs) -> Packed:
     facts: dict[str, Any] = {}
     if answer.truncated_tokens:
         facts["truncated_tokens"] = answer.truncated_tokens
     if answer.token_counts:
         facts["token_counts"] = answer.token_counts
-    return json.dumps(answer), None, answer.latency_ms, json.dumps(facts) if facts else None
+    return json.dumps(answer), None, answer.latency_ms, _facts_json(facts)
 
 
 def _unpacked_log_probs(text: str, latency_ms: float | None, facts: str | None) -> LogProbs:
@@ -181,7 +187,7 @@ class TextRequest(Kind):
             if value is not None and value != "":
                 facts[name] = value
         raw = None if answer.raw == answer else answer.raw
-        return str(answer), raw, answer.latency_ms, json.dumps(facts) if facts else None
+        return str(answer), raw, answer.latency_ms, _facts_json(facts)
 
     def unpack(
         self, text: str, raw: str | None, latency_ms: float | None, facts: str | None

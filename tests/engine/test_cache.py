@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import enum
 import os
 import random
 import sqlite3
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from engine_models import CountingModel, EchoModel, ScriptedModel
 
@@ -185,6 +187,26 @@ def test_everything_that_is_known_of_an_answer_survives_the_store(tmp_path):
     assert (str(stored), stored.facts()) == ("4", {**given.facts(), "cached": True})
 
 
+def test_numbers_and_reasons_of_other_types_are_stored_as_plain_ones(tmp_path):
+    class Reason(enum.Enum):
+        STOP = "stop"
+
+    given = Completion(
+        "4",
+        latency_ms=np.float32(1.5),
+        finish_reason=Reason.STOP,
+        prompt_tokens=np.int64(3),
+    )
+    model = ScriptedModel(lambda prompts: [given for _ in prompts])
+    ask(model, ["q"], tmp_path)
+    stored = ask(model, ["q"], tmp_path)[0]
+    assert (stored.latency_ms, stored.finish_reason, stored.prompt_tokens) == (
+        1.5,
+        "Reason.STOP",
+        3,
+    )
+
+
 def test_log_probs_survive_the_store_to_the_last_bit(tmp_path):
     values = [-0.1, -1e-300, -float("inf"), -1 / 3]
     given = LogProbs(values, truncated_tokens=3, token_counts=[1, 2, 3, 4], latency_ms=5.0)
@@ -262,6 +284,19 @@ def test_damage_that_appears_during_a_run_loses_no_row(tmp_path):
         answers = engine.for_task("again").generate_text(["question 7", "new"])
     assert answers == ["[question 7]", "[new]"]
     assert "does not match its checksum" in notices.messages[0]
+
+
+def test_a_full_disk_ends_the_storing_and_not_the_run(tmp_path):
+    notices = Notices()
+    prompts = [f"question {number} " + "x" * 500 for number in range(400)]
+    with Engine(EchoModel(), EngineSettings(cache_dir=tmp_path), progress=notices) as engine:
+        engine._store._connection.execute("PRAGMA max_page_count = 20")
+        assert engine.generate_text(prompts) == [f"[{prompt}]" for prompt in prompts]
+    (message,) = notices.messages
+    assert "full" in message and "further answers are not kept" in message
+    model = EchoModel()
+    ask(model, prompts, tmp_path)
+    assert 0 < len(model.asked) < 400
 
 
 def test_a_store_that_cannot_be_opened_is_refused_at_once(tmp_path):

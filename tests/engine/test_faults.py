@@ -282,7 +282,7 @@ def test_closing_ends_the_wait_of_other_threads():
 
 
 INTERRUPTED = """
-import sys, time
+import os, sys, time
 from lmeval.api.model import BatchModel, ModelData
 from lmeval.engine.engine import Engine
 from lmeval.engine.settings import EngineSettings
@@ -294,7 +294,7 @@ class Slow(BatchModel):
     def fingerprint(self):
         return "echo-1"
     def complete(self, prompts, max_length, stops):
-        print(prompts[0], flush=True)
+        os.write(1, prompts[0].encode() + b"\\n")
         time.sleep(float(sys.argv[2]))
         return [f"[{prompt}]" for prompt in prompts]
 
