@@ -79,12 +79,9 @@ class FileExamples:
         Raises:
           TaskError: the file is not as it was when it was loaded.
         """
-        try:
-            file = self._path.open("rb")
-        except OSError as error:
-            raise TaskFileError(self._path, f"cannot be read: {error.strerror or error}.") from None
-        with file:
-            if _version(self._path) != self._version:
+        changed = _version(self._path) != self._version
+        with self._path.open("rb") as file:
+            if changed:
                 raise TaskError(f"{self._path} was changed while it was evaluated; run it again.")
 
             def read(number: int) -> RawExample:
@@ -106,7 +103,10 @@ def example_fault(path: Path, position: int, start: int, reason: str) -> TaskFil
 
 
 def _version(path: Path) -> tuple[int, int]:
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise TaskFileError(path, f"cannot be read: {error.strerror or error}.") from None
     return status.st_size, status.st_mtime_ns
 
 

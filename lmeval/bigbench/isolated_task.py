@@ -97,6 +97,7 @@ class _Conversation:
             # outside of the walls.
             env={
                 "PYTHONPATH": path,
+                "PYTHONHASHSEED": "0",
                 "LC_ALL": "C.UTF-8",
                 "OPENBLAS_NUM_THREADS": "1",
                 "OMP_NUM_THREADS": "1",

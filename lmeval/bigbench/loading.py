@@ -127,6 +127,8 @@ def _read_file(path: Path) -> _Loaded:
             if key != EXAMPLES:
                 header[key] = value
             elif value is LIST_BEGINS:
+                if has_examples:
+                    raise TaskFileError(path, "has 'examples' twice.")
                 has_examples = True
             else:
                 fault = fault_in(value)

@@ -61,12 +61,13 @@ class ProgramTask(Task):
           TaskError: the program fails, needs a package that is missing, or has no one Task.
         """
         _refuse_what_it_decides(name, options)
-        self._file = folder.resolve() / "task.py"
+        folder = folder.resolve()
+        self._file = folder / "task.py"
         self._name = name
         self._options = options
         self._seed = DEFAULT_SEED if options.seed is None else options.seed
         self._modules = TaskModules(
-            folder.resolve().parent, load_metric=b"load_metric" in self._file.read_bytes()
+            folder.parent, load_metric=b"load_metric" in self._file.read_bytes()
         )
         with self._running():
             module = importlib.import_module(f"bigbench.benchmark_tasks.{folder.name}.task")

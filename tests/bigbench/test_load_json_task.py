@@ -94,6 +94,19 @@ def test_a_trailing_comma_is_named_with_line_and_column(tmp_path):
         load(folder)
 
 
+def test_a_second_list_of_examples_is_refused(tmp_path):
+    folder = write_task(tmp_path / "sums", task_data())
+    text = (folder / "task.json").read_text()
+    (folder / "task.json").write_text(text[: text.rindex("}")] + ', "examples": []}')
+    with pytest.raises(TaskFileError, match="has 'examples' twice"):
+        load(folder)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(TaskFileError, match=r"task\.json: cannot be read"):
+        load(tmp_path)
+
+
 def test_too_few_examples_for_the_shots_are_refused_at_load(tmp_path):
     folder = write_task(tmp_path / "sums", task_data())
     load(folder, shots=(0, 3))
