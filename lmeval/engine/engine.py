@@ -56,7 +56,7 @@ class Engine(Asker):
         self.deterministic = model.deterministic
         self._model = model
         self._clock = clock
-        self._progress = progress or LoggedProgress()
+        self._progress = LoggedProgress() if progress is None else progress
         self._lock = threading.Lock()
         self._tallies = {"": self.tally}
         self._asked: dict[bytes, Request] = {}
@@ -64,6 +64,7 @@ class Engine(Asker):
         self._failures_in_a_row = 0
         self._stopped: BaseException | None = None
         self._drained = False
+        self._stored_under = ""
         self._store = self._open_store()
         self._workers = Workers(model, self.settings, self, clock, rng or random.Random())
         if self.settings.concurrency > model.max_concurrency:
@@ -195,6 +196,7 @@ class Engine(Asker):
                 "are not stored, and a run that breaks off cannot be resumed."
             )
             return None
+        self._stored_under = fingerprint  # once only: it may take a hash over all weights
         return AnswerStore(self.settings.cache_dir, self._model.name, fingerprint, self.notice)
 
     def ask(self, asker: Asker, kind: Kind, payloads: list[Any]) -> list[Any]:
@@ -254,7 +256,7 @@ class Engine(Asker):
 
     def _keys(self, asker: Asker, kind: Kind, payloads: list[Any]) -> tuple[list[bytes], list[int]]:
         """Keys and occurrence numbers, each empty where there is no need for them."""
-        maker = KeyMaker(self._model.fingerprint() or "", kind)
+        maker = KeyMaker(self._stored_under, kind)
         if self._store is None and not self.deterministic:
             with self._lock:
                 return [], asker.number([maker.key(kind.identity(one)) for one in payloads])
