@@ -182,7 +182,7 @@ class ChatModel(BatchModel):
 
     @abc.abstractmethod
     def _send(self, body: dict[str, Any]) -> Any:
-        """Send a request and return the reply, decoded, with its faults raised as in `http`."""
+        """Send a request and return the reply, decoded, its faults raised as `faults` has them."""
 
     def _ask(self, body: dict[str, Any]) -> Any:
         reply = self._send(body)

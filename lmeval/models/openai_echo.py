@@ -22,7 +22,7 @@ from lmeval.models.openai_scoring import spells, target_log_prob, token_scores
 _PROBE_CONTEXT = "The sky is"
 _PROBE_TARGET = " blue"
 _PROBE_TOLERANCE = 0.5  # between the two numbers of servers that compute in half precision
-_ABOUT_SCORING = re.compile(r"echo|log_?prob", re.IGNORECASE)
+_ABOUT_SCORING = re.compile(r"the server answered .*(echo|log_?prob)", re.IGNORECASE)
 
 
 @attrs.frozen

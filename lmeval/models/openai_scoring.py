@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -180,6 +181,7 @@ def _token_bytes(token: Any, stated: Any) -> bytes:
 def _number(value: Any) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not value < 1:  # NaN too; the room above 0 is for rounding
         raise RefusedRequest(f"the server gave {value!r:.60} where a log-probability is due")
-    return float(value)
+    return float(value) if value > -sys.float_info.max else -math.inf

@@ -21,6 +21,7 @@ LEAVES = (
     st.none()
     | st.booleans()
     | st.integers(-2, 600)
+    | st.sampled_from([10**400, -(10**400)])
     | st.floats()
     | st.sampled_from(["", "stop", "length", "<think>", "</think>x", "a\ud800", "bytes:\\xf0"])
 )

@@ -93,6 +93,7 @@ def test_p064_only_the_continuation_counts(logprobs: Any) -> None:
         (["ab", "c"], [None, -1], None, "abc", 0, None),
         (["ab", "c"], [-2, -1], None, "abc", 0, (-3.0, 2)),
         (["a", "b"], [None, -math.inf], None, "ab", 1, (-math.inf, 1)),
+        (["a", "b"], [None, -(10**400)], None, "ab", 1, (-math.inf, 1)),
         (["a\ud800", "b"], [None, -1], None, "a\ud800b", 2, (-1.0, 1)),
     ],
 )
@@ -143,6 +144,8 @@ def test_every_token_counts_on_one_side_of_the_boundary(data: st.DataObject) -> 
         lists(["a"], ["-1"]),
         lists(["a"], [float("nan")]),
         lists(["a"], [True]),
+        lists(["a"], [math.inf]),
+        lists(["a"], [10**400]),
     ],
 )
 def test_unreadable_log_probabilities_are_named(logprobs: Any) -> None:
@@ -335,6 +338,12 @@ def test_a_passing_fault_leaves_the_question_open() -> None:
         with pytest.raises(TransientModelError):
             model.cond_log_prob("The sky is", [" blue"])
         assert model.cond_log_prob("The sky is", [" blue"]) == [0.0]
+
+
+def test_a_server_called_echo_that_is_not_there_is_no_missing_capability() -> None:
+    url = "http://localhost:9/echo/logprobs/v1"
+    with pytest.raises(TransientModelError):
+        OpenAIModel(model="m", base_url=url, api="completions").check_scoring()
 
 
 def test_a_refused_key_is_no_missing_capability() -> None:
