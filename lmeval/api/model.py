@@ -10,176 +10,25 @@ from __future__ import annotations
 
 import abc
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 import attrs
 
+from lmeval.api.completion import Completion as Completion
+from lmeval.api.completion import LogProbs as LogProbs
+from lmeval.api.completion import Message as Message
+from lmeval.api.completion import Prompt as Prompt
+from lmeval.api.completion import chat_messages as chat_messages
+from lmeval.api.completion import occurrence_numbers as occurrence_numbers
 from lmeval.api.errors import InvalidValueError, ModelError, UnsupportedByModel
-
-StopStrings = str | Sequence[str] | None
-"""One stop string, several (the earliest in the text counts), or None."""
-
-Message = tuple[str, str]
-"""A chat message: role ("system", "user" or "assistant") and content."""
-
-
-class Prompt(str):
-    """A prompt: the plain text, and what some models want to know beyond it.
-
-    It is a string in every respect; models that know nothing of this class see the text.
-
-    Attributes:
-      messages: the same prompt as chat messages, shots as turns; () where it is only a text.
-      task: the task that asks; "" where unknown.
-      id: the example's id within the task; "" where unknown.
-    """
-
-    __slots__ = ("id", "messages", "task")
-    messages: tuple[Message, ...]
-    task: str
-    id: str
-
-    def __new__(
-        cls, text: str, messages: Sequence[Message] = (), task: str = "", id: str = ""
-    ) -> Prompt:
-        """Make a prompt; the arguments are described under the class."""
-        prompt = super().__new__(cls, text)
-        prompt.messages = tuple(messages)
-        prompt.task = task
-        prompt.id = id
-        return prompt
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return str(self), self.messages, self.task, self.id
-
-
-def chat_messages(prompt: str) -> tuple[Message, ...]:
-    """The chat form of a prompt: its own messages, or the text as one user message."""
-    return getattr(prompt, "messages", ()) or (("user", str(prompt)),)
-
-
-class Completion(str):
-    """A model's answer: the text, and what happened on the way to it.
-
-    It is a string in every respect; a task that knows nothing of this class sees the text.
-
-    Attributes:
-      latency_ms: wall time of the request in milliseconds, or None.
-      finish_reason: why the model stopped ("stop", "length", ...), or None.
-      cached: whether the answer came from the store instead of the model.
-      error: None, "timeout", or "error: " and a reason; the text is then "".
-      prompt_tokens: tokens read, or None.
-      completion_tokens: tokens written, or None.
-      raw: the text before post-processing; equal to the text where nothing was cut.
-      reasoning: text of a reasoning model that is not part of its answer; "" where there is none.
-    """
-
-    __slots__ = (
-        "cached",
-        "completion_tokens",
-        "error",
-        "finish_reason",
-        "latency_ms",
-        "prompt_tokens",
-        "raw",
-        "reasoning",
-    )
-    latency_ms: float | None
-    finish_reason: str | None
-    cached: bool
-    error: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    raw: str
-    reasoning: str
-
-    def __new__(
-        cls,
-        text: str = "",
-        *,
-        latency_ms: float | None = None,
-        finish_reason: str | None = None,
-        cached: bool = False,
-        error: str | None = None,
-        prompt_tokens: int | None = None,
-        completion_tokens: int | None = None,
-        raw: str | None = None,
-        reasoning: str = "",
-    ) -> Completion:
-        """Make a completion; the arguments are described under the class."""
-        completion = super().__new__(cls, text)
-        completion.latency_ms = latency_ms
-        completion.finish_reason = finish_reason
-        completion.cached = cached
-        completion.error = error
-        completion.prompt_tokens = prompt_tokens
-        completion.completion_tokens = completion_tokens
-        completion.raw = text if raw is None else raw
-        completion.reasoning = reasoning
-        return completion
-
-    def facts(self) -> dict[str, Any]:
-        """Everything but the text, as keyword arguments for a new Completion."""
-        return {name: getattr(self, name) for name in Completion.__slots__}
-
-    def with_text(self, text: str) -> Completion:
-        """The same answer with another text (after cutting, say); `raw` is kept."""
-        return Completion(text, **self.facts())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_completion, (str(self), self.facts())
-
-
-def _restore_completion(text: str, facts: dict[str, Any]) -> Completion:
-    return Completion(text, **facts)
-
-
-class LogProbs(list[float]):
-    """The log-probabilities of one context's targets, in their order, natural logarithm.
-
-    A plain list in every respect; when the request failed it holds -inf for every target, so that
-    no target has any probability, and `error` says why.
-
-    Attributes:
-      error: None, "timeout", or "error: " and a reason.
-      latency_ms: wall time of the request in milliseconds, or None.
-      cached: whether the numbers came from the store instead of the model.
-      truncated_tokens: how many tokens of the context were left out at its beginning to fit.
-      token_counts: tokens in each target where the model knows them, else ().
-    """
-
-    def __init__(
-        self,
-        values: Sequence[float] = (),
-        *,
-        error: str | None = None,
-        latency_ms: float | None = None,
-        cached: bool = False,
-        truncated_tokens: int = 0,
-        token_counts: Sequence[int] = (),
-    ) -> None:
-        super().__init__(values)
-        self.error = error
-        self.latency_ms = latency_ms
-        self.cached = cached
-        self.truncated_tokens = truncated_tokens
-        self.token_counts = tuple(token_counts)
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> LogProbs:
-        """`values` itself if it is a LogProbs, else one made of it."""
-        return values if isinstance(values, LogProbs) else cls(values)
-
-    @classmethod
-    def failed(cls, n_targets: int, error: str, latency_ms: float | None = None) -> LogProbs:
-        """What stands for `n_targets` log-probabilities that the model could not give."""
-        return cls([-math.inf] * n_targets, error=error, latency_ms=latency_ms)
-
-    def facts(self) -> dict[str, Any]:
-        """Everything but the numbers, as keyword arguments for a new LogProbs."""
-        return dict(vars(self))
+from lmeval.api.postprocess import StopStrings as StopStrings
+from lmeval.api.postprocess import compile_output_regex as compile_output_regex
+from lmeval.api.postprocess import cut_after_stop as cut_after_stop
+from lmeval.api.postprocess import finish_completion as finish_completion
+from lmeval.api.postprocess import first_match as first_match
+from lmeval.api.postprocess import postprocess_output as postprocess_output
+from lmeval.api.postprocess import stop_strings as stop_strings
 
 
 @attrs.frozen
@@ -426,104 +275,3 @@ def normalize_log_probs(log_probs: Sequence[float]) -> list[float]:
         return list(log_probs)
     total = highest + math.log(sum(math.exp(value - highest) for value in log_probs))
     return [value - total for value in log_probs]
-
-
-def stop_strings(stop_string: StopStrings) -> tuple[str, ...]:
-    """The stop strings as a tuple.
-
-    Raises:
-      InvalidValueError: one of them is empty, which would stop before the first character.
-    """
-    if stop_string is None:
-        return ()
-    stops = (stop_string,) if isinstance(stop_string, str) else tuple(stop_string)
-    if "" in stops:
-        raise InvalidValueError("stop_string must not be empty; leave it out for none.")
-    return stops
-
-
-def compile_output_regex(output_regex: str | None) -> re.Pattern[str] | None:
-    """The compiled regex.
-
-    Raises:
-      InvalidValueError: it is no regular expression, or has more than one group, so that it does
-        not say which part is the answer.
-    """
-    if output_regex is None:
-        return None
-    try:
-        pattern = re.compile(output_regex)
-    except re.error as error:
-        raise InvalidValueError(
-            f"output_regex {output_regex!r} is no regular expression: {error}."
-        ) from error
-    if pattern.groups > 1:
-        raise InvalidValueError(
-            f"output_regex {output_regex!r} has {pattern.groups} groups; "
-            "use at most one, and (?:...) for the others."
-        )
-    return pattern
-
-
-def first_match(pattern: re.Pattern[str], text: str) -> str:
-    """The first match of `pattern` (its group if it has one) in `text`, or ""."""
-    found = pattern.search(text)
-    if found is None:
-        return ""
-    return found.group(pattern.groups) or ""
-
-
-def cut_after_stop(text: str, stops: Sequence[str]) -> str:
-    """`text` up to and including the earliest stop string; one at position 0 does not count.
-
-    Both are BIG-bench's rules.
-    """
-    found = [(position, len(stop)) for stop in stops if (position := text.find(stop)) > 0]
-    if not found:
-        return text
-    position, length = min(found)
-    return text[: position + length]
-
-
-def postprocess_output(
-    text: str,
-    max_length: int | None = None,
-    stop_string: StopStrings = None,
-    output_regex: str | None = None,
-) -> str:
-    """Cut a model's text as BIG-bench does.
-
-    In this order: to `max_length` characters; after the first stop string, which is kept (one at
-    position 0 is ignored); to the first match of `output_regex` ("" without a match, the group if
-    it has one).
-
-    Args:
-      text: what the model wrote.
-      max_length: characters to keep, or None.
-      stop_string: one stop string, several (the earliest counts), or None.
-      output_regex: a regular expression with at most one group, or None.
-
-    Returns:
-      The text that is left.
-
-    Raises:
-      InvalidValueError: the regex has several groups or is none, or a stop string is empty.
-    """
-    pattern = compile_output_regex(output_regex)
-    return str(finish_completion(str(text), max_length, stop_strings(stop_string), pattern))
-
-
-def finish_completion(
-    text: str, max_length: int | None, stops: Sequence[str], pattern: re.Pattern[str] | None
-) -> Completion:
-    """`text` cut by `postprocess_output`'s rules, as a Completion that remembers the whole."""
-    answer = text if isinstance(text, Completion) else Completion(text)
-    if max_length is None and not stops and pattern is None:
-        return answer
-    cut = str(answer)
-    if max_length is not None:
-        cut = cut[:max_length]
-    cut = cut_after_stop(cut, stops)
-    if pattern is not None:
-        cut = first_match(pattern, cut)
-    return answer if len(cut) == len(answer) else answer.with_text(cut)

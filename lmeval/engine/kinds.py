@@ -26,28 +26,6 @@ Packed = tuple[str, str | None, float | None, str | None]
 _COMPLETION_FACTS = ("finish_reason", "prompt_tokens", "completion_tokens", "reasoning")
 
 
-class NumberedPrompt(Prompt):
-    """A prompt that was asked for before: `sample` counts its occurrences from 0.
-
-    A model that draws its answers from a seed makes each occurrence a sample of its own with it,
-    also where the engine asks for them in different calls.
-    """
-
-    __slots__ = ("sample",)
-    sample: int
-
-    @classmethod
-    def of(cls, prompt: str, sample: int) -> NumberedPrompt:
-        """`prompt` with everything that it carries, as the occurrence number `sample`."""
-        carried = prompt if isinstance(prompt, Prompt) else Prompt(prompt)
-        numbered = cls(str(prompt), carried.messages, carried.task, carried.id)
-        numbered.sample = sample
-        return numbered
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return NumberedPrompt.of, (Prompt(*self.__getnewargs__()), self.sample)
-
-
 class Kind(abc.ABC):
     """One kind of request with its settings."""
 
@@ -164,7 +142,7 @@ class TextRequest(Kind):
 
     def numbered(self, payload: str, sample: int) -> str:
         """See `Kind.numbered`."""
-        return NumberedPrompt.of(payload, sample) if sample else payload
+        return Prompt.numbered(payload, sample) if sample else payload
 
     def ask(self, model: Model, payloads: list[Any]) -> Any:
         """See `Kind.ask`."""

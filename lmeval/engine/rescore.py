@@ -11,7 +11,14 @@ from typing import Any
 import attrs
 
 from lmeval.api.errors import LmevalError, ResultsError, UnsupportedByModel
-from lmeval.api.model import Completion, LogProbs, Model, ModelData, list_of_log_probs
+from lmeval.api.model import (
+    Completion,
+    LogProbs,
+    Model,
+    ModelData,
+    list_of_log_probs,
+    occurrence_numbers,
+)
 from lmeval.api.options import TaskOptions
 from lmeval.api.results import Leaderboard, TaskFailure, TaskResult, task_results
 from lmeval.api.task import ExampleScore
@@ -90,11 +97,9 @@ class RecordedModel(Model):
 
     def _rows_for(self, prompts: Iterable[str]) -> list[ExampleScore]:
         rows = []
-        occurrences: collections.Counter[tuple[str, str]] = collections.Counter()
-        for prompt in prompts:
+        asked = list(prompts)
+        for prompt, number in zip(asked, occurrence_numbers(asked), strict=True):
             key = (str(prompt), getattr(prompt, "id", ""))
-            number = getattr(prompt, "sample", occurrences[key])
-            occurrences[key] += 1
             recorded = self._rows.get(key, [])
             if number >= len(recorded):
                 raise UnsupportedByModel(

@@ -19,7 +19,13 @@ from typing import Any, ClassVar
 import attrs
 
 from lmeval.api.errors import ModelError, TransientModelError
-from lmeval.api.model import BatchModel, Completion, ModelData, chat_messages
+from lmeval.api.model import (
+    BatchModel,
+    Completion,
+    ModelData,
+    chat_messages,
+    occurrence_numbers,
+)
 from lmeval.models.faults import RefusedRequest
 from lmeval.models.openai_replies import choices_by_index, completion_of, stopped_before_answer
 
@@ -226,14 +232,7 @@ class ChatModel(BatchModel):
         """The seed of each prompt: another one for each occurrence, so that samples differ."""
         if self.seed is None or self.deterministic:
             return [self.seed] * len(prompts)
-        seen: collections.Counter[Any] = collections.Counter()
-        seeds: list[int | None] = []
-        for prompt in prompts:
-            key = (str(prompt), chat_messages(prompt))
-            # The engine numbers the occurrences that it asks for in different calls.
-            seeds.append(self.seed + getattr(prompt, "sample", seen[key]))
-            seen[key] += 1
-        return seeds
+        return [self.seed + number for number in occurrence_numbers(prompts)]
 
     def _answers(
         self, prompts: list[str], seed: int | None, max_length: int | None, stops: Sequence[str]

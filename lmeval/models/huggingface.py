@@ -6,7 +6,6 @@ The parts are in `lmeval.models.hf`; torch and transformers are imported when a 
 
 from __future__ import annotations
 
-import collections
 import json
 import logging
 import math
@@ -16,7 +15,14 @@ from typing import Any
 import attrs
 
 from lmeval.api.errors import MissingExtraError, ModelError
-from lmeval.api.model import BatchModel, Completion, LogProbs, ModelData, chat_messages
+from lmeval.api.model import (
+    BatchModel,
+    Completion,
+    LogProbs,
+    ModelData,
+    chat_messages,
+    occurrence_numbers,
+)
 from lmeval.models.hf.reasoning import OPENING, Thought, split_reasoning
 from lmeval.models.hf.requests import NOT_A_NUMBER, ScoreRequest, WriteRequest, Written
 from lmeval.models.hf.settings import Settings, read_settings
@@ -80,7 +86,6 @@ class HuggingFaceModel(BatchModel):
         )
         if self._backend.abilities.reason:
             _log.warning("%s: %s", self.name, self._backend.abilities.summary)
-        self._samples: collections.Counter[tuple[int, ...]] = collections.Counter()
         self._identity: str | None = None
         self._data = self._describe()
 
@@ -171,7 +176,7 @@ class HuggingFaceModel(BatchModel):
                 return "stop"
             return "length" if max_length is not None and len(answer) >= max_length else None
 
-        requests = self._write_requests(texts, max_length)
+        requests = self._write_requests(prompts, texts, max_length)
         written = self._backend.write(requests, is_over)
         return [
             self._completion(request, result, is_begun)
@@ -185,29 +190,22 @@ class HuggingFaceModel(BatchModel):
         # A base model that happens to write the markers is not a reasoning model.
         return Thought("", text) if self._chat is None else split_reasoning(text, begun)
 
-    def _write_requests(self, texts: Sequence[str], max_length: int | None) -> list[WriteRequest]:
+    def _write_requests(
+        self, prompts: Sequence[str], texts: Sequence[str], max_length: int | None
+    ) -> list[WriteRequest]:
         wanted = self.settings.max_new_tokens
         if max_length is not None and self._chat is None:
-            # A token is hardly ever less than a character. In a chat, reasoning may come first.
-            wanted = min(wanted, max(1, max_length))
+            # A token may be a byte of a character. In a chat, reasoning may come first.
+            wanted = min(wanted, 4 * max(1, max_length))
         requests = []
-        for ids in self._tokens.prompts(texts):
+        samples = occurrence_numbers(prompts)
+        for sample, ids in zip(samples, self._tokens.prompts(texts), strict=True):
             # The answer has what the prompt leaves, and an eighth of everything in any case.
             n_new = min(wanted, max(self.context_length - len(ids), self.context_length // 8, 1))
-            prompt = cut_left(ids, self.context_length - n_new, self._tokens.prefix)
-            self._count_truncation(len(ids) - len(prompt))
-            requests.append(WriteRequest(prompt, n_new, self._sample_number(prompt)))
+            read = cut_left(ids, self.context_length - n_new, self._tokens.prefix)
+            self._count_truncation(len(ids) - len(read))
+            requests.append(WriteRequest(read, n_new, sample))
         return requests
-
-    def _sample_number(self, prompt: tuple[int, ...]) -> int:
-        """Which sample of this prompt it is.
-
-        Counted over calls: an engine may split equal prompts over several.
-        """
-        if self.deterministic:
-            return 0
-        self._samples[prompt] += 1
-        return self._samples[prompt] - 1
 
     def _count_truncation(self, n_tokens: int) -> None:
         counts = self._backend.counts

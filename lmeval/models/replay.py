@@ -6,14 +6,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lmeval.api.errors import TaskFileError, UnsupportedByModel
 from lmeval.api.example import parse_object, read_lines
-from lmeval.api.model import BatchModel, ModelData
+from lmeval.api.model import BatchModel, ModelData, occurrence_numbers
 
 _Key = tuple[str, str] | bytes
 _SHOWN = 3
@@ -87,7 +86,7 @@ class ReplayModel(BatchModel):
                 keys.append(key)
         if missing:
             raise UnsupportedByModel(self._missing_message(missing, len(prompts)))
-        numbers = _occurrence_numbers(prompts)
+        numbers = occurrence_numbers(prompts)
         return [
             self._answer(prompt, key, number)
             for prompt, key, number in zip(prompts, keys, numbers, strict=True)
@@ -120,23 +119,6 @@ class ReplayModel(BatchModel):
             f"requests ({shown}{more}); {self._path} must hold a line for each, with "
             '"task" and "id", or "prompt".'
         )
-
-
-def _occurrence_numbers(prompts: Sequence[str]) -> list[int]:
-    """Which occurrence of its request each prompt is, from 0.
-
-    Where a call was cut into batches, the engine has noted it as the prompt's `sample`.
-    """
-    seen: Counter[tuple[str, str, str]] = Counter()
-    numbers = []
-    for prompt in prompts:
-        number = getattr(prompt, "sample", None)
-        if number is None:
-            request = (prompt, getattr(prompt, "task", ""), getattr(prompt, "id", ""))
-            number = seen[request]
-            seen[request] += 1
-        numbers.append(number)
-    return numbers
 
 
 def _key_of_row(path: Path, row: dict[str, Any], line: int) -> _Key:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lmeval import BatchModel, Completion, ModelData, Prompt, UnsupportedByModel, postprocess_output
 from lmeval.api.errors import InvalidValueError, ModelError
-from lmeval.api.model import LogProbs, chat_messages, normalize_log_probs
+from lmeval.api.model import LogProbs, chat_messages, normalize_log_probs, occurrence_numbers
 
 
 class Recorder(BatchModel):
@@ -147,6 +147,21 @@ def test_facts_survive_copies(duplicate):
     )
     scored = duplicate(LogProbs([-1.0], truncated_tokens=2))
     assert (scored, scored.truncated_tokens) == ([-1.0], 2)
+
+
+def test_occurrences_are_counted_per_request():
+    first, other = Prompt("q", task="t", id="1"), Prompt("q", task="t", id="2")
+    assert occurrence_numbers(["q", "q", first, other, first]) == [0, 1, 0, 0, 1]
+
+
+def test_the_engines_number_goes_before_counting():
+    assert occurrence_numbers([Prompt.numbered("q", 3), "q", Prompt.numbered("q", 4)]) == [3, 0, 4]
+
+
+def test_a_numbered_prompt_keeps_what_it_carries():
+    prompt = Prompt.numbered(Prompt("q", [("user", "q")], "t", "1"), 2)
+    assert (prompt, prompt.messages, prompt.task, prompt.id) == ("q", (("user", "q"),), "t", "1")
+    assert pickle.loads(pickle.dumps(prompt)).sample == 2
 
 
 def test_a_completion_is_its_text():

@@ -107,8 +107,8 @@ def test_each_repetition_reaches_the_model_with_its_number(tmp_path, fingerprint
     prompt = Prompt("a", task="t", id="1")
     with Engine(model, EngineSettings(cache_dir=tmp_path, batch_size=1)) as engine:
         engine.generate_text([prompt, prompt, Prompt("b"), prompt])
-    numbers = [(str(asked), getattr(asked, "sample", 0), asked.id) for asked in model.asked]
-    assert numbers == [("a", 0, "1"), ("a", 1, "1"), ("b", 0, ""), ("a", 2, "1")]
+    numbers = [(str(asked), asked.sample, asked.id) for asked in model.asked]
+    assert numbers == [("a", None, "1"), ("a", 1, "1"), ("b", None, ""), ("a", 2, "1")]
 
 
 def test_what_the_model_cannot_do_is_raised_at_once():

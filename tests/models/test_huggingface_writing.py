@@ -104,6 +104,14 @@ def test_a_stop_string_ends_the_text(folders):
     assert model.usage()["generated_tokens"] - before < 12
 
 
+@pytest.mark.parametrize("max_length", [1, 2, 3])
+def test_a_character_may_take_several_tokens(chat_folder, max_length):
+    model = scripted(chat_folder, "\u65e5\u672c\u8a9e\u65e5", chat_template=False)
+    assert len(model._tokens.tokenizer.encode("\u65e5", add_special_tokens=False)) == 3
+    answer = model.generate_text("the", max_length=max_length)
+    assert answer == "\u65e5\u672c\u8a9e"[:max_length]
+
+
 def test_max_length_is_in_characters(folders):
     model = HuggingFaceModel(path=folders["llama"], max_new_tokens=12)
     whole = str(model.generate_text("hello world"))
@@ -142,9 +150,10 @@ def test_samples_are_reproducible_whatever_the_batch(folders):
     assert not model.deterministic
     for batch_size, order in ((1, 1), (3, -1)):
         other = HuggingFaceModel(**settings, batch_size=batch_size, seed=3)
-        # Split over calls; the last prompt is the first one again.
+        # One call each, as an engine may split them; the last prompt is the first one again.
         parts = [other.generate_text([text])[0] for text in texts[:-1][::order]][::order]
-        assert [*parts, other.generate_text(texts[-1])] == found
+        again = other.generate_text(Prompt.numbered(texts[-1], 1))
+        assert [*parts, again] == found
     assert HuggingFaceModel(**settings, seed=4).generate_text(texts) != found
 
 
@@ -228,7 +237,7 @@ class Scripted(torch.nn.Module):
 
 def scripted(chat_folder, text, **settings):
     """A chat model that writes the tokens of `text`."""
-    model = HuggingFaceModel(path=chat_folder, chat_template=True, **settings)
+    model = HuggingFaceModel(path=chat_folder, **{"chat_template": True, **settings})
     script = model._tokens.tokenizer.encode(text, add_special_tokens=False)
     model._model.lm_head = Scripted(model._model.lm_head, script, 0)
     return model

@@ -14,7 +14,6 @@ from scripted_server import Reply, ScriptedServer, chat_reply
 from lmeval.api.errors import MissingExtraError, ModelError, UnsupportedByModel
 from lmeval.api.model import Completion, Model, Prompt
 from lmeval.api.model_registry import build_model, parse_model_args
-from lmeval.engine.kinds import NumberedPrompt
 from lmeval.models.openai import OpenAIModel
 
 KEY = "sk-very-secret-0123456789"
@@ -144,7 +143,7 @@ def test_each_occurrence_of_a_prompt_has_its_own_seed(
 
 
 def test_the_engines_number_of_an_occurrence_decides_its_seed() -> None:
-    assert body_sent(NumberedPrompt.of("Q", 3), temperature=1, seed=10)["seed"] == 13
+    assert body_sent(Prompt.numbered("Q", 3), temperature=1, seed=10)["seed"] == 13
 
 
 # --- The reply -----------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from lmeval.api.loading import load_jsonl_task
 from lmeval.api.model import Prompt
 from lmeval.api.options import TaskOptions
 from lmeval.engine.engine import Engine
-from lmeval.engine.kinds import NumberedPrompt
 from lmeval.engine.settings import EngineSettings
 from lmeval.models.replay import ReplayModel
 from lmeval.testing import ModelTestMixin
@@ -85,7 +84,7 @@ def test_the_nth_line_answers_the_nth_occurrence_in_every_call(tmp_path, predict
 
 def test_an_occurrence_noted_by_the_engine_goes_before_counting(tmp_path):
     model = replay(tmp_path, [row("1", "a"), row("1", "b"), row("1", "c")])
-    third = NumberedPrompt.of(prompt("1"), 2)
+    third = Prompt.numbered(prompt("1"), 2)
     assert model.generate_text([third, prompt("1")]) == ["c", "a"]
 
 
