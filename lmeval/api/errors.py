@@ -76,6 +76,10 @@ class UnsupportedByModel(ModelError):
     """Something that this model cannot do; raised before any call is spent."""
 
 
+class FatalModelError(ModelError):
+    """A fault that every further request would meet too: a wrong key, a model that is not there."""
+
+
 class TransientModelError(ModelError):
     """A fault that may pass by itself, such as a rate limit or a reset connection.
 

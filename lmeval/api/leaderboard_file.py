@@ -53,16 +53,16 @@ def leaderboard_to_json(board: Leaderboard, include_per_example: bool = False) -
     }
     if board.sandbox is not None:
         value["sandbox"] = dict(board.sandbox)
-    return {key: entry if key == "tasks" else _plain(entry) for key, entry in value.items()}
+    return {key: entry if key == "tasks" else plain(entry) for key, entry in value.items()}
 
 
 def _task_to_json(task: TaskResult, include_per_example: bool) -> dict[str, Any]:
     value = {
-        field.name: _plain(getattr(task, field.name))
+        field.name: plain(getattr(task, field.name))
         for field in attrs.fields(TaskResult)
         if field.name not in ("subtasks", "per_example")
     }
-    value["subtasks"] = [_plain(_subtask_to_json(part)) for part in task.subtasks]
+    value["subtasks"] = [plain(_subtask_to_json(part)) for part in task.subtasks]
     if include_per_example:
         several = len(task.subtasks) > 1
         value["per_example"] = [
@@ -92,33 +92,33 @@ def row_to_json(row: ExampleScore, subtask: str | None = None) -> dict[str, Any]
         "prompt": str(row.prompt),
         "prediction": str(row.prediction),
         "targets": list(row.targets),
-        "score": _plain(row.score),
+        "score": plain(row.score),
     }
     for name in _OPTIONAL_ROW_FIELDS:
         content = getattr(row, name)
         if content:
-            value[name] = _plain(content)
+            value[name] = plain(content)
     value["latency_ms"] = row.latency_ms
     return value
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """`value` made of what JSON has: numpy's numbers become Python's, NaN and infinity null."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
         number = float(value)
         return number if math.isfinite(number) else None
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     return str(value)
 
 
@@ -206,14 +206,14 @@ class RunConfiguration:
     def of(cls, board: Leaderboard) -> RunConfiguration:
         """The configuration of a finished run."""
         hashes = {task.task: task.sha256 for task in board.tasks}
-        return cls(board.adapter, board.fingerprint, board.seed, _plain(board.flags), hashes)
+        return cls(board.adapter, board.fingerprint, board.seed, plain(board.flags), hashes)
 
     def differences(self, other: RunConfiguration) -> list[str]:
         """In what the two differ; tasks that only one of them finished do not count."""
         names = [
             field.name
             for field in attrs.fields(RunConfiguration)[:-1]
-            if _plain(getattr(self, field.name)) != _plain(getattr(other, field.name))
+            if plain(getattr(self, field.name)) != plain(getattr(other, field.name))
         ]
         common = self.task_hashes.keys() & other.task_hashes.keys()
         changed = sorted(t for t in common if self.task_hashes[t] != other.task_hashes[t])

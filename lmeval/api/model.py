@@ -63,6 +63,11 @@ class Model(abc.ABC):
         """The name that stands in tables and messages."""
         return self.model_data().model_name
 
+    @property
+    def preferred_batch_size(self) -> int:
+        """How many requests the model likes in one call."""
+        return 32
+
     @abc.abstractmethod
     def model_data(self) -> ModelData:
         """Describe the model, its decoding settings included."""
@@ -107,6 +112,7 @@ class Model(abc.ABC):
         Raises:
           UnsupportedByModel: the model writes no text.
           TransientModelError: asking again later may help.
+          FatalModelError: every further request would fail too.
           ModelError: any other fault of the model.
         """
         raise NotImplementedError

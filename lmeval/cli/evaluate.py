@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -12,18 +11,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 from absl import flags
 
 from lmeval.api.errors import UsageError
+from lmeval.cli.code_exec_flags import define_code_exec_flags, make_sandbox
+from lmeval.cli.flag_kinds import define_integer
 from lmeval.cli.folders import default_cache_dir
-from lmeval.cli.tables import (
-    print_table,
-    shown_count,
-    shown_interval,
-    shown_score,
-    shown_seconds,
-)
+from lmeval.cli.report import check_output, print_leaderboard, report_failures
 
 if TYPE_CHECKING:
+    from lmeval.api.model import Model
     from lmeval.api.options import TaskOptions
-    from lmeval.api.results import Leaderboard, TaskResult
     from lmeval.engine.engine import Engine
     from lmeval.engine.run import LoadedTask
     from lmeval.engine.samples import SamplesFolder
@@ -34,6 +29,9 @@ USAGE = "evaluate --task NAME[,NAME…] --model NAME [flags]"
 HELP = "Run tasks on a model, print a table and write a leaderboard."
 
 EXIT_INTERRUPTED = 130
+
+_USUAL_CONCURRENCY = 8
+"""Calls at once unless said otherwise: much faster than one, and gentle to a server."""
 
 _SCORE_FLAGS = (
     "task",
@@ -53,7 +51,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     """Define this verb's flags."""
     _define_what_to_run(flag_values)
     _define_how_to_run(flag_values)
-    _define_code_exec(flag_values)
+    define_code_exec_flags(flag_values)
     _define_what_to_write(flag_values)
 
 
@@ -70,22 +68,22 @@ def _define_what_to_run(values: flags.FlagValues) -> None:
     flags.DEFINE_list(
         "shots", ["0"], "Solved examples in the prompt: 0 or 0,2,5.", flag_values=values
     )
-    _integer(values, "max_examples", None, "Evaluate only the first N examples of a task.", 1)
-    _integer(values, "max_length", None, "Longest answer, in characters.", 1)
-    _integer(values, "seed", None, "Seed of all that is drawn.")
+    define_integer(values, "max_examples", None, "Evaluate only the first N examples of a task.", 1)
+    define_integer(values, "max_length", None, "Longest answer, in characters.", 1)
+    define_integer(values, "seed", None, "Seed of all that is drawn.")
     text("output_regex", None, "The answer is the first match (its group, if any).")
     text("stop_string", None, "The answer ends before this text.")
     text("answer_extraction", None, "Find the answer in free text: letter or number.")
 
 
 def _define_how_to_run(values: flags.FlagValues) -> None:
-    _integer(values, "batch_size", 32, "Most requests in one call of the model.", 1)
-    _integer(values, "batch_chars", None, "Most characters in one call of the model.", 1)
-    _integer(values, "concurrency", 1, "Most calls at once, as far as the model allows.", 1)
-    _integer(values, "parallel_tasks", 1, "Tasks to evaluate side by side.", 1)
+    define_integer(values, "batch_size", None, "Most requests in a call (default: the model's).", 1)
+    define_integer(values, "batch_chars", None, "Most characters in one call of the model.", 1)
+    define_integer(values, "concurrency", None, "Most calls at once (default: 8, if it can).", 1)
+    define_integer(values, "parallel_tasks", 1, "Tasks to evaluate side by side.", 1)
     flags.DEFINE_float("timeout_s", None, "Seconds that an answer may take.", flag_values=values)
-    _integer(values, "max_retries", 5, "How often to ask again after a passing fault.", 0)
-    _integer(values, "max_consecutive_failures", 100, "Stop after so many failures in a row.", 1)
+    define_integer(values, "max_retries", 5, "How often to ask again after a passing fault.", 0)
+    define_integer(values, "max_consecutive_failures", 100, "Stop after so many failures.", 1)
     flags.DEFINE_boolean("nocache", False, "Keep no answers for later runs.", flag_values=values)
     flags.DEFINE_string(
         "cache_dir",
@@ -94,26 +92,6 @@ def _define_how_to_run(values: flags.FlagValues) -> None:
         flag_values=values,
     )
     flags.DEFINE_boolean("quiet", False, "Show no progress.", flag_values=values)
-
-
-def _define_code_exec(values: flags.FlagValues) -> None:
-    flags.DEFINE_boolean(
-        "allow_code_exec", False, "Run code that the model wrote, in a sandbox.", flag_values=values
-    )
-    flags.DEFINE_enum(
-        "code_exec_isolation",
-        "required",
-        ["required", "reduced"],
-        "What to do where the sandbox cannot hold: refuse, or run with less.",
-        flag_values=values,
-    )
-    flags.DEFINE_float("code_exec_cpu_s", 5.0, "CPU seconds per answer.", flag_values=values)
-    flags.DEFINE_float("code_exec_wall_s", 10.0, "Seconds per answer.", flag_values=values)
-    _integer(values, "code_exec_memory_mb", 256, "Memory per answer in MiB.", 16)
-    _integer(values, "code_exec_workers", None, "Sandbox workers (default: 2, or 1 core).", 1)
-    flags.DEFINE_list(
-        "code_exec_modules", [], "Further modules that the code may import.", flag_values=values
-    )
 
 
 def _define_what_to_write(values: flags.FlagValues) -> None:
@@ -128,17 +106,7 @@ def _define_what_to_write(values: flags.FlagValues) -> None:
         flag_values=values,
     )
     flags.DEFINE_boolean("overwrite", False, "Replace another run's file.", flag_values=values)
-    _integer(values, "allow_failures", 0, "Failed answers that still count as a good run.", 0)
-
-
-def _integer(
-    values: flags.FlagValues,
-    name: str,
-    default: int | None,
-    help_text: str,
-    lower_bound: int | None = None,
-) -> None:
-    flags.DEFINE_integer(name, default, help_text, lower_bound=lower_bound, flag_values=values)
+    define_integer(values, "allow_failures", 0, "Failed answers that still count as a good run.", 0)
 
 
 def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
@@ -153,14 +121,14 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     from lmeval.engine.engine import Engine
     from lmeval.engine.run import load_tasks, run_tasks
 
-    sandbox = _sandbox(flag_values)
+    sandbox = make_sandbox(flag_values)
     try:
         options = _task_options(flag_values, sandbox)
         tasks = load_tasks(flag_values.task, options, flag_values.tasks_dir)
         model = build_model(flag_values.model, parse_model_args(flag_values.model_args))
         recorded = {name: flag_values[name].value for name in _SCORE_FLAGS}
-        _check_output(flag_values.output)
-        settings = _engine_settings(flag_values)
+        check_output(flag_values.output)
+        settings = _engine_settings(flag_values, model)
         with (
             make_progress(_expected_requests(tasks), sys.stderr, flag_values.quiet) as progress,
             Engine(model, settings, progress=progress) as engine,
@@ -194,7 +162,7 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
         overwrite=flag_values.overwrite,
     )
     print(f"\nWritten to {flag_values.output}", file=out)
-    return _report_failures(board, flag_values.allow_failures, out)
+    return report_failures(board, flag_values.allow_failures, out)
 
 
 def _task_options(values: flags.FlagValues, sandbox: Sandbox | None) -> TaskOptions:
@@ -241,38 +209,17 @@ def _shots(words: list[str]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(word) for word in words))
 
 
-def _engine_settings(values: flags.FlagValues) -> EngineSettings:
+def _engine_settings(values: flags.FlagValues, model: Model) -> EngineSettings:
     from lmeval.engine.settings import EngineSettings
 
     return EngineSettings(
-        batch_size=values.batch_size,
+        batch_size=values.batch_size or model.preferred_batch_size,
         batch_chars=values.batch_chars,
-        concurrency=values.concurrency,
+        concurrency=values.concurrency or min(_USUAL_CONCURRENCY, model.max_concurrency),
         timeout_s=values.timeout_s,
         max_retries=values.max_retries,
         max_consecutive_failures=values.max_consecutive_failures,
         cache_dir=None if values.nocache else values.cache_dir or default_cache_dir(),
-    )
-
-
-def _sandbox(values: flags.FlagValues) -> Sandbox | None:
-    if not values.allow_code_exec:
-        return None
-    from lmeval.sandbox import Limits, Sandbox
-
-    try:
-        limits = Limits(
-            cpu_s=values.code_exec_cpu_s,
-            wall_s=values.code_exec_wall_s,
-            memory_mb=values.code_exec_memory_mb,
-        )
-    except ValueError as error:
-        raise UsageError(f"--code_exec_…: {error}") from None
-    return Sandbox(
-        limits=limits,
-        isolation=values.code_exec_isolation,
-        workers=values.code_exec_workers,
-        extra_modules=tuple(values.code_exec_modules),
     )
 
 
@@ -298,60 +245,3 @@ def _samples(
         timestamp=utc_time(time.time()),
     )
     return SamplesFolder(values.samples_dir, run_facts, hashes, values.overwrite)
-
-
-def _check_output(path: str) -> None:
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise UsageError(f"--output {path}: there is no folder {folder}; make it first.")
-    if os.path.isdir(path):
-        raise UsageError(f"--output {path}: is a folder; name a file.")
-
-
-def print_leaderboard(board: Leaderboard, out: TextIO) -> None:
-    """Print a leaderboard as a table, the overall scores and what failed."""
-    columns = _columns(board.tasks)
-    rows = [[cell(task) for cell in columns.values()] for task in board.tasks]
-    print(f"\nmodel: {board.adapter}\n", file=out)
-    print_table(out, list(columns), rows, left=2)
-    if len(board.tasks) > 1:
-        print(
-            f"\noverall score {shown_score(board.overall_score)} (mean of {len(board.tasks)} "
-            f"results), normalized {shown_score(board.overall_normalized_score)}",
-            file=out,
-        )
-
-
-def _columns(tasks: tuple[TaskResult, ...]) -> Mapping[str, Any]:
-    columns: dict[str, Any] = {"task": lambda t: t.task, "metric": lambda t: t.metric}
-    if any(task.number_of_shots not in (0, -1) for task in tasks):
-        columns["shots"] = lambda t: str(t.number_of_shots)
-    columns |= {
-        "score": lambda t: shown_score(t.score),
-        # 0 only says that all scores are equal; the interval says how sure that makes us.
-        "± stderr": lambda t: shown_score(t.stderr or None),
-        "95% interval": lambda t: shown_interval(t.ci95),
-        "n": lambda t: shown_count(t.total),
-    }
-    for name in ("timeouts", "errors", "no_answer"):
-        if any(getattr(task, name) for task in tasks):
-            columns[name.replace("_", " ")] = lambda t, name=name: str(getattr(t, name))
-    columns["time"] = lambda t: shown_seconds(t.latency_ms and t.latency_ms / 1000)
-    return columns
-
-
-def _report_failures(board: Leaderboard, allowed: int, out: TextIO) -> int:
-    for failure in board.failed_tasks:
-        print(f"{failure.task}: no result: {failure.reason}", file=out)
-    answers = sum(task.failures for task in board.tasks)
-    if answers:
-        worst = [(task.task, _first_error(task)) for task in board.tasks if task.failures]
-        for name, error in worst[:5]:
-            print(f"{name}: first failure: {error}", file=out)
-        print(f"{answers} answers failed; they scored 0 and are counted in n.", file=out)
-    return int(board.failures > allowed)
-
-
-def _first_error(task: TaskResult) -> str:
-    errors = (row.error for _, row in task.per_example if row.error)
-    return next(errors, "the task does not say which")

@@ -9,7 +9,9 @@ import attrs
 from absl import flags
 
 from lmeval.api.errors import TaskError, UsageError
-from lmeval.cli import evaluate
+from lmeval.cli.code_exec_flags import define_code_exec_flags, make_sandbox
+from lmeval.cli.flag_kinds import define_integer
+from lmeval.cli.report import check_output, print_leaderboard, report_failures
 from lmeval.cli.tables import printable
 
 if TYPE_CHECKING:
@@ -42,14 +44,10 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )
     switch("include_per_example", "Write every answer and its score too.")
     switch("overwrite", "Replace another run's file.")
-    flags.DEFINE_integer(
-        "allow_failures",
-        0,
-        "Failed answers that still count as a good run.",
-        lower_bound=0,
-        flag_values=flag_values,
+    define_integer(
+        flag_values, "allow_failures", 0, "Failed answers that still count as a good run.", 0
     )
-    evaluate._define_code_exec(flag_values)
+    define_code_exec_flags(flag_values)
 
 
 def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
@@ -60,9 +58,9 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     from lmeval.engine.rescore import common_run, rescore
     from lmeval.engine.samples import find_samples, read_samples
 
-    evaluate._check_output(flag_values.output)
+    check_output(flag_values.output)
     samples = [read_samples(path) for path in find_samples(args[0])]
-    sandbox = evaluate._sandbox(flag_values)
+    sandbox = make_sandbox(flag_values)
     try:
         options = attrs.evolve(common_run(samples).options, sandbox=sandbox)
         tasks, taken_over = _tasks(samples, options, flag_values)
@@ -70,7 +68,7 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     finally:
         if sandbox is not None:
             sandbox.close()
-    evaluate.print_leaderboard(rescored.leaderboard, out)
+    print_leaderboard(rescored.leaderboard, out)
     _print_how(rescored, out)
     write_leaderboard(
         rescored.leaderboard,
@@ -79,7 +77,7 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
         overwrite=flag_values.overwrite,
     )
     print(f"\nWritten to {printable(flag_values.output)}", file=out)
-    return evaluate._report_failures(rescored.leaderboard, flag_values.allow_failures, out)
+    return report_failures(rescored.leaderboard, flag_values.allow_failures, out)
 
 
 def _tasks(

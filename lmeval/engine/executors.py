@@ -14,13 +14,20 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from lmeval.api.errors import ModelError, TransientModelError, UnsupportedByModel
+from lmeval.api.errors import (
+    FatalModelError,
+    ModelError,
+    TransientModelError,
+    UnsupportedByModel,
+)
 from lmeval.api.model import Model
 from lmeval.engine.answers import describe_fault, list_of_answers
 from lmeval.engine.kinds import Answer
 from lmeval.engine.schedule import Request, RequestQueue, Ticket, tickets_of
 from lmeval.engine.settings import EngineSettings
 
+_ENDS_THE_TASK = (UnsupportedByModel, FatalModelError)
+"""Faults that no other request would be spared."""
 _LONGEST_GATHERING_S = 0.005
 _GATHERING_SHARE = 0.1
 _LONGEST_STEP_S = 1.0
@@ -325,7 +332,7 @@ class Workers:
     def _fault(self, call: _Call, fault: Exception) -> None:
         """Halve a batch until the guilty request is alone; ask that again if the fault may pass."""
         part, job = call.part, call.job
-        if isinstance(fault, UnsupportedByModel) and len(tickets_of(part)) == 1:
+        if isinstance(fault, _ENDS_THE_TASK) and len(tickets_of(part)) == 1:
             self._recipient.refused(part, fault)
             return
         may_pass = isinstance(fault, TransientModelError)
@@ -337,7 +344,7 @@ class Workers:
             job.later += [part[middle:], part[:middle]]
         elif may_pass:
             job.later.append(part)
-        elif isinstance(fault, UnsupportedByModel):
+        elif isinstance(fault, _ENDS_THE_TASK):
             self._recipient.refused(part, fault)
             return
         else:

@@ -20,8 +20,7 @@ import attrs
 
 from lmeval.api import strict_json
 from lmeval.api.errors import ResultsError
-from lmeval.api.leaderboard_file import _plain as plain
-from lmeval.api.leaderboard_file import row_to_json
+from lmeval.api.leaderboard_file import plain, row_to_json
 from lmeval.api.leaderboard_reading import row_from_json
 from lmeval.api.model import ModelData
 from lmeval.api.options import TaskOptions

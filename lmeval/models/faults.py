@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from lmeval.api.errors import ModelError, TransientModelError
+from lmeval.api.errors import FatalModelError, ModelError, TransientModelError
 
 SHORTEST_SECRET = 8
 """Shorter keys, such as "EMPTY", are placeholders: hiding them would only garble messages."""
@@ -119,18 +119,20 @@ def failure(
     if status in (400, 413, 422, 500) and _TOO_LONG.search(f"{words.code} {words.message}"):
         return RequestTooLong(says)
     if status in (401, 403):
-        return ModelError(f"{says} (check the key in the environment variable {key_name}).")
+        return FatalModelError(f"{says} (check the key in the environment variable {key_name}).")
     if any(sign in words.code for sign in _OUT_OF_MONEY):
-        return ModelError(says)
+        return FatalModelError(says)
     if status in _PASSING_STATUSES or (status >= 500 and status not in _LASTING_SERVER_STATUSES):
         return TransientModelError(says, retry_after)
     if status == 404:
-        return ModelError(
+        return FatalModelError(
             f"{says} (check the model's name, and the address, which mostly ends in /v1)."
         )
     if 300 <= status < 400:
-        return ModelError(f"{says} (it has moved; set base_url to its new address).")
-    return RefusedRequest(says) if 400 <= status < 500 and status != 402 else ModelError(says)
+        return FatalModelError(f"{says} (it has moved; set base_url to its new address).")
+    if status == 402:
+        return FatalModelError(says)
+    return RefusedRequest(says) if 400 <= status < 500 else ModelError(says)
 
 
 def failure_in_body(error: Any, key_name: str = "") -> ModelError:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from lmeval.api.errors import MissingExtraError, ModelError, TransientModelError
+from lmeval.api.errors import FatalModelError, MissingExtraError, ModelError, TransientModelError
 from lmeval.models.faults import (
     SHORTEST_SECRET,
     RefusedRequest,
@@ -143,7 +143,7 @@ class HttpTransport:
             return TransientModelError(f"no reply within {self._timeout_s:g} s")
         cause = fault.args[-1] if fault.args else None
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return ModelError(f"{self._base_url}: {one_line(str(cause))}")
+            return FatalModelError(f"{self._base_url}: {one_line(str(cause))}")
         is_timeout = isinstance(fault, names.ConnectTimeoutError)
         if isinstance(fault, names.NameResolutionError):
             reason = "its name is unknown"

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from engine_models import EchoModel, ScriptedModel
 
-from lmeval.api.errors import ModelError, TransientModelError, UnsupportedByModel
+from lmeval.api.errors import FatalModelError, ModelError, TransientModelError, UnsupportedByModel
 from lmeval.api.model import Completion
 from lmeval.engine.engine import Engine
 from lmeval.engine.schedule import RunStopped
@@ -333,3 +333,19 @@ def test_ctrl_c_once_waits_for_the_calls_in_flight(tmp_path):
 def test_ctrl_c_twice_stops_at_once(tmp_path):
     _, seconds = interrupted(tmp_path, 30, 2)
     assert seconds < 15
+
+
+def test_a_fault_that_every_request_would_meet_ends_the_task_at_once():
+    class Locked(EchoModel):
+        calls = 0
+
+        def complete(self, prompts, max_length, stops):
+            Locked.calls += 1
+            raise FatalModelError("the key is wrong")
+
+    with (
+        Engine(Locked(), EngineSettings(batch_size=4)) as engine,
+        pytest.raises(FatalModelError, match="the key is wrong"),
+    ):
+        engine.for_task("t").generate_text([str(number) for number in range(40)])
+    assert Locked.calls <= 2

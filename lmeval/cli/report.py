@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run prints at its end: the table, the overall score, the failures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from lmeval.api.errors import UsageError
+from lmeval.cli.tables import (
+    print_table,
+    printable,
+    shown_count,
+    shown_interval,
+    shown_score,
+    shown_seconds,
+)
+
+if TYPE_CHECKING:
+    from lmeval.api.results import Leaderboard, TaskResult
+
+
+def check_output(path: str) -> None:
+    """Raise UsageError if a leaderboard cannot be written to `path`."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise UsageError(f"--output {path}: there is no folder {folder}; make it first.")
+    if os.path.isdir(path):
+        raise UsageError(f"--output {path}: is a folder; name a file.")
+
+
+def print_leaderboard(board: Leaderboard, out: TextIO) -> None:
+    """Print a leaderboard as a table, the overall scores and what failed."""
+    columns = _columns(board.tasks)
+    rows = [[cell(task) for cell in columns.values()] for task in board.tasks]
+    print(f"\nmodel: {printable(board.adapter)}\n", file=out)
+    print_table(out, list(columns), rows, left=2)
+    if len(board.tasks) > 1:
+        print(
+            f"\noverall score {shown_score(board.overall_score)} (mean of {len(board.tasks)} "
+            f"results), normalized {shown_score(board.overall_normalized_score)}",
+            file=out,
+        )
+
+
+def _columns(tasks: tuple[TaskResult, ...]) -> Mapping[str, Any]:
+    columns: dict[str, Any] = {"task": lambda t: t.task, "metric": lambda t: t.metric}
+    if any(task.number_of_shots not in (0, -1) for task in tasks):
+        columns["shots"] = lambda t: str(t.number_of_shots)
+    columns |= {
+        "score": lambda t: shown_score(t.score),
+        # 0 only says that all scores are equal; the interval says how sure that makes us.
+        "± stderr": lambda t: shown_score(t.stderr or None),
+        "95% interval": lambda t: shown_interval(t.ci95),
+        "n": lambda t: shown_count(t.total),
+    }
+    for name in ("timeouts", "errors", "no_answer"):
+        if any(getattr(task, name) for task in tasks):
+            columns[name.replace("_", " ")] = lambda t, name=name: str(getattr(t, name))
+    columns["time"] = lambda t: shown_seconds(t.latency_ms and t.latency_ms / 1000)
+    return columns
+
+
+def report_failures(board: Leaderboard, allowed: int, out: TextIO) -> int:
+    """Say what failed; 1 if more than `allowed` answers and tasks did, else 0."""
+    for failure in board.failed_tasks:
+        print(printable(f"{failure.task}: no result: {failure.reason}"), file=out)
+    answers = sum(task.failures for task in board.tasks)
+    if answers:
+        worst = [(task.task, _first_error(task)) for task in board.tasks if task.failures]
+        for name, error in worst[:5]:
+            print(printable(f"{name}: first failure: {error}"), file=out)
+        print(f"{answers} answers failed; they scored 0 and are counted in n.", file=out)
+    return int(board.failures > allowed)
+
+
+def _first_error(task: TaskResult) -> str:
+    errors = (row.error for _, row in task.per_example if row.error)
+    return next(errors, "the task does not say which")
