@@ -14,7 +14,7 @@ import attrs
 
 from lmeval.api.errors import TaskError
 from lmeval.api.model import ModelData
-from lmeval.api.task import AggregateScore, ExampleScore, ScoreData
+from lmeval.api.task import AggregateScore, ExampleScore, ScoreData, is_finite_number, normalized
 
 SCHEMA = "leaderboard.v1"
 
@@ -47,10 +47,8 @@ class SubtaskResult:
 
     @property
     def normalized_score(self) -> float | None:
-        """(score - low) / (high - low), or None when they are equal."""
-        if self.high_score == self.low_score:
-            return None
-        return (self.score - self.low_score) / (self.high_score - self.low_score)
+        """The preferred score as `normalized` gives it."""
+        return normalized(self.score, self.low_score, self.high_score)
 
 
 @attrs.frozen(kw_only=True)
@@ -290,8 +288,6 @@ def _common_metric(parts: Sequence[SubtaskResult]) -> str:
 
 
 def _mean_scores(parts: Sequence[SubtaskResult]) -> dict[str, float]:
-    from lmeval.api.task import is_finite_number
-
     names = dict.fromkeys(name for part in parts for name in part.score_dict)
     means = {}
     for name in names:

@@ -74,6 +74,13 @@ class TaskMetadata:
     """The most examples that the model is asked to answer."""
 
 
+def normalized(score: float, low_score: float, high_score: float) -> float | None:
+    """(score - low) / (high - low): 0 is poor, 1 is very good; None when high equals low."""
+    if high_score == low_score:
+        return None
+    return (score - low_score) / (high_score - low_score)
+
+
 @attrs.frozen(kw_only=True)
 class ExampleScore:
     """One scored answer: what was asked, what came back, and what it was worth."""
@@ -161,10 +168,8 @@ class ScoreData:
 
     @property
     def normalized_score(self) -> float | None:
-        """(score - low) / (high - low): 0 is poor, 1 is very good; None when high equals low."""
-        if self.high_score == self.low_score:
-            return None
-        return (self.score - self.low_score) / (self.high_score - self.low_score)
+        """The preferred score as `normalized` gives it."""
+        return normalized(self.score, self.low_score, self.high_score)
 
 
 @attrs.frozen
