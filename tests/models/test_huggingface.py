@@ -22,6 +22,7 @@ from hf_tiny import (
 from lmeval.api.errors import ModelError
 from lmeval.api.model import Prompt
 from lmeval.models.huggingface import HuggingFaceModel
+from lmeval.testing import ModelTestMixin
 
 _EXPANDED = {"bloom", "mpt"}
 _ALONE = {"rwkv"}
@@ -324,6 +325,25 @@ def test_half_precision_stays_near(folders):
     assert flat(half.cond_log_prob(contexts, targets, True)) == pytest.approx(
         flat(full.cond_log_prob(contexts, targets, True)), abs=1.0
     )
+
+
+class TestContract(ModelTestMixin):
+    scores_text = True
+    scores_whole_texts = True
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, folders):
+        self.path = folders["llama"]
+
+    def make_model(self):
+        return HuggingFaceModel(path=self.path, max_new_tokens=8)
+
+
+class TestContractOfASamplingModel(TestContract):
+    repeatable = False
+
+    def make_model(self):
+        return HuggingFaceModel(path=self.path, max_new_tokens=8, temperature=1.0)
 
 
 def test_a_closed_model_holds_nothing(folders):

