@@ -26,6 +26,9 @@ _ATTEMPTS = 2
 class Lease(Protocol):
     """Where a batch gets its workers."""
 
+    most: int
+    """How many there can be."""
+
     def acquire(self, wanted: int, wait: bool) -> Sequence[WorkerProcess]:
         """Workers not had before, up to a number; at least one if it is to wait."""
 
@@ -65,7 +68,7 @@ class Batch:
         readable: set[WorkerProcess] = set()
         with selectors.DefaultSelector() as selector:
             while self._unsettled:
-                if self._waiting:
+                if self._waiting and len(working) < lease.most:
                     for worker in lease.acquire(len(self._waiting), wait=not working):
                         selector.register(worker.replies, selectors.EVENT_READ, worker)
                         working.append(worker)

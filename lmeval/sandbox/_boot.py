@@ -20,6 +20,9 @@ def _bare_package(name: str, folder: str) -> None:
 def main() -> None:
     """Runs the worker until lmeval hangs up."""
     os.environ.pop("LD_LIBRARY_PATH", None)
+    # With one thread no module has anything to mend after a fork, and each hook makes each child
+    # slower. Above all `random` would seed itself anew.
+    os.register_at_fork = lambda **hooks: None
     here = os.path.dirname(os.path.abspath(__file__))
     # The script's own folder came first; with it gone the path holds the standard library alone.
     del sys.path[0]

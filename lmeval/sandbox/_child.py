@@ -36,7 +36,9 @@ _exit = os._exit
 _write = os.write
 _read = os.read
 _sha256 = hashlib.sha256
-_encode = json.JSONEncoder(check_circular=True).encode
+_encode = json.JSONEncoder().encode
+# Not json.loads: each function that a child runs for the first time costs it copies of pages.
+_decode = json.JSONDecoder().raw_decode
 
 # Freed when memory runs out, so that the report of it has room. Untouched pages cost nothing.
 _ballast = [bytearray(1 << 20)]
@@ -68,7 +70,7 @@ class _LoadFailed(Exception):
 
 def send(answer: dict[str, Any]) -> None:
     """Writes one answer line; blocks while the worker is behind."""
-    data = memoryview((_encode(answer) + "\n").encode())
+    data = (_encode(answer) + "\n").encode()
     while data:
         data = data[_write(ANSWER_DESCRIPTOR, data) :]
 
@@ -120,6 +122,7 @@ class Stage:
         self.give_input("")
         builtins.__import__ = _guarded_import(allowed, trusted)
         builtins.open = io.open = _no_files
+        _seed()
 
     def give_input(self, text: str) -> None:
         """Sets what the code can read from standard input."""
@@ -156,10 +159,9 @@ def run(body: bytes, stage: Stage) -> None:
       body: the job as JSON: `code`, `mode`, `inputs`, `tests`.
       stage: what the worker prepared.
     """
-    job = json.loads(body)
+    job = _decode(body.decode())[0]
     code, mode = job["code"], job["mode"]
     gc.enable()
-    _seed()
     _write(ANSWER_DESCRIPTOR, _wire.READY)
     try:
         if mode == "program":

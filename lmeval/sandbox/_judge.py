@@ -20,6 +20,9 @@ from lmeval.sandbox._types import OUTCOMES, Limits, Mode, Outcome, PairStatus, V
 _DETAIL_LENGTH = 300
 _SHOWN_VALUE_LENGTH = 60
 
+# Python's parser would use one NaN object for all, and lists that hold it would be equal.
+_decode = json.JSONDecoder(parse_constant=float).decode
+
 # Answers that are more than the pairs need: load, end, and slack.
 _FURTHER_LINES = 4
 
@@ -87,9 +90,7 @@ class _Reading:
 
     def take(self, line: bytes) -> None:
         try:
-            # Python's parser reuses one NaN object for the bare word, and lists of it would be
-            # equal.
-            answer = json.loads(line.decode(), parse_constant=float)
+            answer = _decode(line.decode())
         except (ValueError, RecursionError):
             return
         if not isinstance(answer, dict):

@@ -21,6 +21,7 @@ from lmeval.sandbox import _seccomp
 LINUX = sys.platform == "linux"
 NOBODY = 65534
 
+_SIGKILL = int(signal.SIGKILL)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
@@ -64,9 +65,12 @@ def hide_memory() -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when its parent ends, which must have a single thread."""
+    """Has the kernel kill this process when its parent ends, which must have a single thread.
+
+    To be called after `drop_root`: a change of user undoes it.
+    """
     if LINUX:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -163,34 +167,44 @@ def address_space() -> int | None:
         return int(statistics.read().split()[0]) * resource.getpagesize()
 
 
-def _lower(kind: int, value: int) -> None:
-    hard = resource.getrlimit(kind)[1]
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(kind, (value, value))
-
-
 def limit_worker(stack_mb: int) -> None:
     """Limits that the worker itself can live with and its children inherit."""
-    _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_FSIZE, 0)
+    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
+        resource.setrlimit(kind, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    stack = stack_mb << 20
-    if hard != resource.RLIM_INFINITY:
-        stack = min(stack, hard)
-    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+    resource.setrlimit(resource.RLIMIT_STACK, (_at_most(stack_mb << 20, hard), hard))
+
+
+def child_limits(
+    cpu_s: float, memory_bytes: int | None, descriptors: int
+) -> list[tuple[int, tuple[int, int]]]:
+    """Limits of a child as arguments for `resource.setrlimit`, so that each child only sets them.
+
+    Args:
+      cpu_s: CPU time. The worker also watches it, to the exact value; here it is whole seconds.
+      memory_bytes: address space in all; None where it can't be known.
+      descriptors: how many may be open.
+    """
+    seconds = math.ceil(cpu_s)
+    wanted = {
+        resource.RLIMIT_CPU: (seconds, seconds + 1),
+        resource.RLIMIT_NOFILE: (descriptors, descriptors),
+        resource.RLIMIT_NPROC: (0, 0),
+    }
+    if memory_bytes is not None:
+        wanted[resource.RLIMIT_AS] = (memory_bytes, memory_bytes)
+    limits = []
+    for kind, (soft, hard) in wanted.items():
+        present = resource.getrlimit(kind)[1]
+        limits.append((kind, (_at_most(soft, present), _at_most(hard, present))))
+    return limits
 
 
 def limit_child(cpu_s: float, memory_bytes: int | None, descriptors: int) -> None:
-    """Limits of one child.
+    """Sets `child_limits` on this process."""
+    for kind, limit in child_limits(cpu_s, memory_bytes, descriptors):
+        resource.setrlimit(kind, limit)
 
-    The worker also watches the CPU time, to the exact value; here it is a whole number of seconds.
-    """
-    if memory_bytes is not None:
-        _lower(resource.RLIMIT_AS, memory_bytes)
-    seconds = math.ceil(cpu_s)
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    if hard == resource.RLIM_INFINITY or hard > seconds:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    _lower(resource.RLIMIT_NOFILE, descriptors)
-    _lower(resource.RLIMIT_NPROC, 0)
+
+def _at_most(value: int, hard: int) -> int:
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)

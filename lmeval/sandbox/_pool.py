@@ -210,6 +210,7 @@ class _Lease:
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
+        self.most = sandbox.workers
 
     def acquire(self, wanted: int, wait: bool) -> list[WorkerProcess]:
         workers = self._sandbox._acquire(self, wanted, wait)
@@ -227,6 +228,8 @@ class _Lease:
 
 class _OnProbation:
     """A single worker that is not replaced."""
+
+    most = 1
 
     def __init__(self, worker: WorkerProcess) -> None:
         self._worker: WorkerProcess | None = worker

@@ -10,6 +10,7 @@ import fcntl
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -19,6 +20,7 @@ from typing import Any, NoReturn
 from lmeval.sandbox import _child, _lockdown, _preload, _selftest, _wire
 
 _FIRST_HIGH_DESCRIPTOR = 64
+_FIRST_WAIT_S = 0.005
 _LOOK_AROUND_S = 0.05
 _PARENT_CHECK_S = 2.0
 _CHUNK = 64 << 10
@@ -53,10 +55,14 @@ class _Pipes:
             view = view[count:]
 
     def send(self, *parts: bytes | memoryview) -> None:
-        for part in parts:
-            view = memoryview(part)
-            while view:
-                view = view[os.write(self.replies, view) :]
+        # In one call where that is enough, so that lmeval wakes up once.
+        views = [memoryview(part) for part in parts]
+        while views:
+            sent = os.writev(self.replies, views)
+            while views and sent >= len(views[0]):
+                sent -= len(views.pop(0))
+            if views:
+                views[0] = views[0][sent:]
 
     def send_hello(self, hello: dict[str, Any]) -> None:
         text = json.dumps(hello).encode()
@@ -74,7 +80,7 @@ class Worker:
         self._body = bytearray(_CHUNK)
         self._output = bytearray(self._limits["result_bytes"] + _CHUNK)
         self._filter: _lockdown.SystemCallFilter | None = None
-        self._memory_bytes: int | None = None
+        self._child_limits: list[tuple[int, tuple[int, int]]] = []
         self._stage: _child.Stage | None = None
         self._poll = select.poll()
         self._poll.register(pipes.requests, 0)
@@ -88,8 +94,12 @@ class Worker:
         modules, without = settings["modules"], settings["without"]
         _preload.load(modules)
         size = _lockdown.address_space()
-        if size is not None:
-            self._memory_bytes = size + (self._limits["memory_mb"] << 20)
+        self._child_limits = _lockdown.child_limits(
+            self._limits["cpu_s"],
+            None if size is None else size + (self._limits["memory_mb"] << 20),
+            # The standard ones, answers, token.
+            descriptors=5,
+        )
         self._pipes.silence_errors()
         _lockdown.drop_root()
         _lockdown.limit_worker(self._limits["stack_mb"])
@@ -126,8 +136,8 @@ class Worker:
     def _lock_child_down(self) -> None:
         """What every child does to itself first; the order matters, the filter comes last."""
         _lockdown.die_with_parent(self._pid)
-        # Two more than the standard ones: answers and token.
-        _lockdown.limit_child(self._limits["cpu_s"], self._memory_bytes, descriptors=5)
+        for kind, limit in self._child_limits:
+            resource.setrlimit(kind, limit)
         if self._filter is not None:
             self._filter.install()
 
@@ -194,9 +204,10 @@ class Worker:
     def _be_child(self, body: memoryview, writer: int, token: int | None) -> NoReturn:
         try:
             kept = _child.ANSWER_DESCRIPTOR
-            writer = fcntl.fcntl(writer, fcntl.F_DUPFD, _FIRST_HIGH_DESCRIPTOR)
             if token is not None:
                 kept = _child.TOKEN_DESCRIPTOR
+                # Out of the way, in case that it has the token's number.
+                writer = fcntl.fcntl(writer, fcntl.F_DUPFD, _FIRST_HIGH_DESCRIPTOR)
                 os.dup2(token, kept)
             os.dup2(writer, _child.ANSWER_DESCRIPTOR)
             os.closerange(kept + 1, 256)
@@ -208,13 +219,15 @@ class Worker:
 
     def _watch(self, child: int, reader: int) -> tuple[int, int]:
         """Collects the child's output until it ends or passes a limit."""
-        self._poll.register(reader, select.POLLIN)
+        # At first only its end: being woken for each line of a short answer would cost more.
+        self._poll.register(reader, 0)
+        wait_s = _FIRST_WAIT_S
         start = last_check = time.monotonic()
         size, most = 0, self._limits["result_bytes"]
         view = memoryview(self._output)
         try:
             while True:
-                ready = dict(self._poll.poll(_LOOK_AROUND_S * 1000))
+                ready = dict(self._poll.poll(wait_s * 1000))
                 if self._pipes.requests in ready:
                     raise SystemExit
                 if reader in ready:
@@ -224,6 +237,9 @@ class Worker:
                         return size, _wire.ENDED_ITSELF
                     if size > most:
                         return size, _wire.ENDED_BY_OUTPUT
+                elif wait_s == _FIRST_WAIT_S:
+                    self._poll.modify(reader, select.POLLIN)
+                    wait_s = _LOOK_AROUND_S
                 now = time.monotonic()
                 if now - start > self._limits["wall_s"]:
                     return size, _wire.ENDED_BY_WALL_CLOCK
