@@ -203,5 +203,6 @@ def _shown(value: Any) -> str:
 
 
 def _presentable(text: str) -> str:
-    """One line of text that can be written as UTF-8."""
-    return " ".join(text.encode("utf-8", "replace").decode().split())[:_DETAIL_LENGTH]
+    """One short line that can be written as UTF-8 and moves no cursor."""
+    line = " ".join(text.split())[:_DETAIL_LENGTH]
+    return "".join(character if character.isprintable() else "?" for character in line)

@@ -36,8 +36,9 @@ _LANDLOCK_FILE_RIGHTS = (13, 14, 15, 15, 16)
 _LANDLOCK_ABSENT = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4 if LINUX else []
-_libc.syscall.restype = ctypes.c_long
+if LINUX:
+    _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    _libc.syscall.restype = ctypes.c_long
 
 
 class _FilterProgram(ctypes.Structure):
@@ -152,8 +153,8 @@ def drop_root() -> None:
         return
     try:
         os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.EINVAL):
             raise

@@ -18,6 +18,8 @@ import time
 from typing import Any, NoReturn
 
 from lmeval.sandbox import _child, _lockdown, _preload, _selftest, _wire
+from lmeval.sandbox._answers import ANSWER_DESCRIPTOR
+from lmeval.sandbox._stage import Stage
 
 _FIRST_HIGH_DESCRIPTOR = 64
 _FIRST_WAIT_S = 0.005
@@ -81,7 +83,7 @@ class Worker:
         self._output = bytearray(self._limits["result_bytes"] + _CHUNK)
         self._filter: _lockdown.SystemCallFilter | None = None
         self._child_limits: list[tuple[int, tuple[int, int]]] = []
-        self._stage: _child.Stage | None = None
+        self._stage: Stage | None = None
         self._poll = select.poll()
         self._poll.register(pipes.requests, 0)
 
@@ -110,7 +112,7 @@ class Worker:
         seccomp_fault = self._set_up_filter("seccomp" in without)
         allowed = {name.partition(".")[0] for name in (*_preload.PURE_MODULES, *modules)}
         trusted = frozenset(sys.modules) - {"__main__"}
-        self._stage = _child.Stage(frozenset(allowed), trusted, self._limits["stdout_bytes"])
+        self._stage = Stage(frozenset(allowed), trusted, self._limits["stdout_bytes"])
         return {
             "python": ".".join(map(str, sys.version_info[:3])),
             "seccomp": self._filter is not None,
@@ -203,13 +205,13 @@ class Worker:
 
     def _be_child(self, body: memoryview, writer: int, token: int | None) -> NoReturn:
         try:
-            kept = _child.ANSWER_DESCRIPTOR
+            kept = ANSWER_DESCRIPTOR
             if token is not None:
                 kept = _child.TOKEN_DESCRIPTOR
                 # Out of the way, in case that it has the token's number.
                 writer = fcntl.fcntl(writer, fcntl.F_DUPFD, _FIRST_HIGH_DESCRIPTOR)
                 os.dup2(token, kept)
-            os.dup2(writer, _child.ANSWER_DESCRIPTOR)
+            os.dup2(writer, ANSWER_DESCRIPTOR)
             os.closerange(kept + 1, 256)
             self._lock_child_down()
             assert self._stage

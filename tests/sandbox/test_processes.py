@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from lmeval.sandbox import Job, Limits, Sandbox, SandboxError, _batch, _pool
+from lmeval.sandbox import Job, Limits, Sandbox, SandboxError, _batch, _pool, _selftest
 
 from .conftest import cpu_seconds, descendants
 
@@ -143,6 +143,24 @@ def test_a_fault_of_the_child_before_the_code_runs_is_raised(short):
         with pytest.raises(SandboxError, match="before it was ready"):
             sandbox.evaluate([job])
         assert sandbox.evaluate([doubling(4)])[0].score == 1.0
+
+
+def test_a_prediction_leaves_no_process_behind(sandbox):
+    fork = "import sys\ndef f(x):\n    o = sys.modules['os']\n    if not o.fork(): o.setsid()\n"
+    sandbox.start()
+    before = descendants(os.getpid())
+    verdict = sandbox.evaluate([Job(fork, [1], [[None]])])[0]
+    assert (verdict.outcome, verdict.score) == ("forbidden", 0.0)
+    assert descendants(os.getpid()) == before
+
+
+def test_a_wall_that_cannot_be_set_up_is_told_by_a_child_that_tries():
+    def refused():
+        raise OSError(22, "Invalid argument")
+
+    assert _selftest.fault_of(lambda: None) == ""
+    assert _selftest.fault_of(refused) == "Invalid argument"
+    assert "killed" in _selftest.fault_of(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 INTERRUPTED = """

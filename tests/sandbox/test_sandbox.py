@@ -129,6 +129,17 @@ def test_honest_code_finds_a_familiar_python(sandbox, code, expected):
         ("import sys\ndef f(x):\n    print(x, file=sys.stderr)", 0.0),
         ("import sys\ndef f(x):\n    print(x)\n    sys.stdout.close()", 1.0),
         ("def f(x):\n    print(x)\n    return 'ignored'", 1.0),
+        (
+            "import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\n"
+            "def f(x):\n    print(x)",
+            1.0,
+        ),
+        (
+            "import codecs, sys\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach())\n"
+            "def f(x):\n    print(x)",
+            1.0,
+        ),
+        ("import sys\nsys.stdout = None\ndef f(x):\n    print(x)", 0.0),
         ("def f(x):\n    return x", 0.0),
         (
             "import io\nfrom contextlib import redirect_stdout\ndef f(x):\n"
@@ -160,6 +171,8 @@ PROGRAM = "import sys\nn = int(input())\nprint(n * 2)\n"
         (PROGRAM, 1.0),
         ("if __name__ == '__main__':\n    print(2 * int(input()))", 1.0),
         (PROGRAM + "sys.exit()", 1.0),
+        (PROGRAM + "exit()", 1.0),
+        (PROGRAM + "quit(0)", 1.0),
         (PROGRAM + "raise SystemExit(0)", 1.0),
         (PROGRAM + "sys.exit(1)", 0.0),
         (PROGRAM + "input()", 0.0),
