@@ -11,6 +11,9 @@ transformers = pytest.importorskip(
 )
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra hf)")
 
+# Models of this size gain nothing from threads, which wait for each other on a busy machine.
+torch.set_num_threads(1)
+
 SPECIAL_TOKENS = ("<s>", "</s>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>")
 CHAT_TEMPLATE = (
     "<s>{% for message in messages %}<|{{ message.role }}|>\n{{ message.content }}<|end|>\n"

@@ -191,6 +191,11 @@ def test_a_template_that_refuses_is_one_sentence():
         chat.prompt([("user", "x")])
 
 
+def test_half_a_character_is_an_error_that_says_where(tokens):
+    with pytest.raises(ModelError, match=r"lone surrogate .* at position 2"):
+        tokens.encode(["fine", "ab\ud83d"])
+
+
 def test_chat_needs_a_template(tokenizer):
     with pytest.raises(ModelError, match="no chat template"):
         Chat(tokenizer, None)

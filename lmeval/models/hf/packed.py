@@ -80,13 +80,13 @@ class PackedRunner:
         self._forward = forward
         self._limit = limit
         self._mask_of = MaskMaker(forward.model)
-        self._path: list[int] = []
-        self._cache: Any = None
+        # One attribute, so that a call which its caller gave up on cannot leave one half behind.
+        self._state: tuple[list[int], Any] = ([], None)
 
     def run(self, sequences: Sequence[Sequence[int]], wanted_from: Sequence[int]) -> Iterator[Pass]:
         """Run n token sequences; see `tree.build_tree` for the arguments."""
         # Until all is done nothing is known to be in the cache: the caller may stop midway.
-        path, cache = self._path, self._cache
+        path, cache = self._state
         self.forget()
         tree = build_tree(sequences, wanted_from, path)
         counts = self._forward.counts
@@ -103,11 +103,11 @@ class PackedRunner:
             columns = last.path_to(len(last.tokens) - 1)
             path = [path[column] for column in columns]
             keys_values.keep_columns(cache, columns)
-        self._path, self._cache = path, cache
+        self._state = (path, cache)
 
     def forget(self) -> None:
         """Let go of the cache."""
-        self._path, self._cache = [], None
+        self._state = ([], None)
 
     def _pass(self, row: Row, cache: Any) -> Pass:
         logits, _ = self._forward(

@@ -64,9 +64,15 @@ class Tokens:
         return ()
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """The tokens of n texts, each with the prefix once, whether or not the text has it."""
+        """The tokens of n texts, each with the prefix once, whether or not the text has it.
+
+        Raises:
+          ModelError: a text has a character that no tokenizer takes.
+        """
         if not texts:
             return []
+        for text in texts:
+            _check_encodable(text)
         encoded = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
         return [self._with_prefix(tuple(ids)) for ids in encoded["input_ids"]]
 
@@ -156,6 +162,16 @@ class Tokens:
         ends = [end for _, end in encoded["offset_mapping"]]
         n_prefix = len(ids) - len(ends)
         return n_prefix + next((at for at, end in enumerate(ends) if end > boundary), len(ends))
+
+
+def _check_encodable(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ModelError(
+            f"A text holds the lone surrogate {text[error.start]!r} at position {error.start}, "
+            "which is no character; repair the task's file."
+        ) from None
 
 
 def fit(pair: Pair, limit: int, prefix: tuple[int, ...]) -> ScoreRequest | None:
