@@ -129,7 +129,10 @@ class HuggingFaceModel(BatchModel):
         return self._data
 
     def fingerprint(self) -> str | None:
-        """See `Model.fingerprint`: hash of the files (or the hub's commit), settings, versions."""
+        """See `Model.fingerprint`: hash of the files (or the hub's commit), settings, versions.
+
+        The way in which prefixes are shared is no part of it: all ways give the same numbers.
+        """
         import torch
         import transformers
 
@@ -139,10 +142,12 @@ class HuggingFaceModel(BatchModel):
             self._identity = loading.identity(self._source, self._model)
             if self._identity is None:
                 return None
+        decoding = dict(self._data.decoding_params)
+        del decoding["shared_prefixes"]
         stated = {
             "version": _FINGERPRINT_VERSION,
             "weights": self._identity,
-            "decoding": dict(self._data.decoding_params),
+            "decoding": decoding,
             "device": self._model.device.type,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
@@ -253,8 +258,8 @@ class HuggingFaceModel(BatchModel):
         longest = max(len(pair.target) for pair in row)
         return LogProbs.failed(
             len(row),
-            f"error: a target of {longest} tokens does not fit behind a token of context into the "
-            f"model's {self.context_length}",
+            f"error: a target of {longest} tokens does not fit into the {self.context_length} that "
+            "the model can see",
         )
 
     def _log_probs(

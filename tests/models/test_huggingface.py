@@ -174,7 +174,7 @@ def test_truncation_is_reported_and_what_cannot_fit_fails_alone(folders):
     assert found[0].truncated_tokens == n_context - 8
     assert found[1] == [-math.inf, -math.inf]
     assert found[1].error == (
-        "error: a target of 9 tokens does not fit behind a token of context into the model's 8"
+        "error: a target of 9 tokens does not fit into the 8 that the model can see"
     )
     ids = model._tokens.tokenizer.encode(long + " four")
     found = model.cond_log_prob(long, [" four"], True)
