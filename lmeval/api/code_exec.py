@@ -191,8 +191,8 @@ def _job(prediction: str, targets: Sequence[str], extras: Mapping[str, Any], pro
     if prepend:
         # A completion continues the prompt to the letter; a fenced block begins on a line of its
         # own.
-        fenced = code != prediction and not prompt.endswith("\n")
-        code = prompt + ("\n" if fenced else "") + code
+        own_line = code != prediction and not prompt.endswith("\n")
+        code = prompt + ("\n" if own_line else "") + code
     if tests:
         return Job(code, mode="tests", tests=tests)
     if pairs is None:

@@ -21,6 +21,7 @@ from lmeval.sandbox._types import Job, Limits, PairStatus, SandboxError, Verdict
 # slow job.
 _JOBS_PER_WORKER = 2
 _ATTEMPTS = 2
+_LONGEST_WAIT_S = 3600.0  # the system takes no more than some days
 
 
 class Lease(Protocol):
@@ -164,7 +165,8 @@ def _wait(selector: selectors.BaseSelector, working: Sequence[WorkerProcess]) ->
     blocked = [worker for worker in working if worker.has_unsent]
     for worker in blocked:
         selector.register(worker.requests, selectors.EVENT_WRITE, worker)
-    events = selector.select(max(0.0, min(deadlines) - time.monotonic()))
+    patience = min(deadlines) - time.monotonic()
+    events = selector.select(min(max(0.0, patience), _LONGEST_WAIT_S))
     for worker in blocked:
         selector.unregister(worker.requests)
     return {key.data for key, mask in events if mask & selectors.EVENT_READ}

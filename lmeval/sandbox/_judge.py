@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lmeval.sandbox import _wire
@@ -25,7 +25,6 @@ _decode = json.JSONDecoder(parse_constant=float).decode
 
 # Answers that are more than the pairs need: load, end, and slack.
 _FURTHER_LINES = 4
-
 
 # What a child may say of itself; other outcomes take the kernel's word, or the worker's.
 _REPORTED_KINDS: dict[str, Outcome] = {
@@ -114,10 +113,10 @@ class _Reading:
             self._note_fault(answer["e"], prefix)
         elif "f" in answer:
             self.pairs[pair] = "mismatch"
-            self._note(prefix + _fault_text(answer["f"]))
+            self._note(prefix, lambda: _fault_text(answer["f"]))
         elif "u" in answer:
             self.pairs[pair] = "unencodable"
-            self._note(f"{prefix}the answer can't be written as JSON: {_shown(answer['u'])}")
+            self._note(prefix, lambda: f"no JSON can hold the answer: {_shown(answer['u'])}")
         elif "v" in answer:
             self._compare(pair, answer["v"], prefix)
 
@@ -128,16 +127,17 @@ class _Reading:
             self.pairs[pair] = "matched"
         else:
             self.pairs[pair] = "mismatch"
-            wanted = " or ".join(_shown(right) for right in accepted[:3])
-            self._note(f"{prefix}got {_shown(got)}, expected {wanted}")
+            self._note(prefix, lambda: _mismatch_text(got, accepted))
 
     def _note_fault(self, fault: Any, prefix: str) -> None:
         kind = fault[0] if isinstance(fault, list) and fault else None
         self.reported.add(_REPORTED_KINDS.get(kind, "error") if isinstance(kind, str) else "error")
-        self._note(prefix + _fault_text(fault))
+        self._note(prefix, lambda: _fault_text(fault))
 
-    def _note(self, text: str) -> None:
-        self.first_fault = self.first_fault or text
+    def _note(self, prefix: str, text: Callable[[], str]) -> None:
+        # Only the first is shown, and values may be large.
+        if not self.first_fault:
+            self.first_fault = prefix + text()
 
 
 def _same_value(got: Any, right: Any) -> bool:
@@ -192,6 +192,10 @@ def _fault_text(fault: Any) -> str:
     name, message, place = (*fault[1:4], "", "", "")[:3]
     text = ": ".join(part[:_DETAIL_LENGTH] for part in (name, message) if part)
     return f"{text} ({place[:_SHOWN_VALUE_LENGTH]})" if place else text
+
+
+def _mismatch_text(got: Any, accepted: Sequence[Any]) -> str:
+    return f"got {_shown(got)}, expected {' or '.join(map(_shown, accepted[:3]))}"
 
 
 def _shown(value: Any) -> str:

@@ -91,7 +91,7 @@ class Sandbox:
           One verdict per job, in order.
 
         Raises:
-          SandboxUnavailable: the sandbox can't hold here; nothing was run.
+          SandboxUnavailable: the sandbox can't hold here.
           SandboxError: the sandbox failed twice on one job.
           ValueError: the sandbox is closed, or a job's inputs are no JSON values.
         """

@@ -58,22 +58,23 @@ class Limits:
     stack_mb: int = 64
 
     def __post_init__(self) -> None:
-        least = {
-            # A lower limit would make scores depend on the load of the machine.
-            "cpu_s": 0.2,
-            "wall_s": 1.0,
+        # Lower times would make scores depend on the load of the machine.
+        seconds = {"cpu_s": 0.2, "wall_s": 1.0}
+        whole = {
             "memory_mb": 16,
             "result_bytes": 1024,
             "stdout_bytes": 1,
             "source_bytes": 1,
             "stack_mb": 1,
         }
-        for name, minimum in least.items():
+        for name, least in {**seconds, **whole}.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ValueError(f"'{name}' must be a number (got {value!r}).")
-            if not math.isfinite(value) or value < minimum:
-                raise ValueError(f"'{name}' must be at least {minimum} (got {value!r}).")
+            kinds = (int, float) if name in seconds else (int,)
+            if isinstance(value, bool) or not isinstance(value, kinds):
+                expected = "a number" if name in seconds else "a whole number"
+                raise ValueError(f"'{name}' must be {expected} (got {value!r}).")
+            if not math.isfinite(value) or value < least:
+                raise ValueError(f"'{name}' must be at least {least} (got {value!r}).")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class Job:
       code: Python source; see `extract_source` for getting it out of a model's answer.
       inputs: in modes `value` and `stdout` the arguments of the calls `f(x)`, as JSON values; in
         mode `program` the texts given on standard input, one run of the whole code each.
-      accepted: for each input the answers that count as right. They never leave this process.
+      accepted: for each input the answers that count as right, as JSON values. They never leave
+        this process.
       mode: `value` compares what `f(x)` returns; `stdout` what it prints; `program` what the code
         prints; `tests` runs `tests` after the code in the same namespace, as one pair.
       tests: statements that raise if the code is wrong; only in mode `tests`.

@@ -15,6 +15,7 @@ LENGTH = struct.Struct("<I")
 
 # Length of the body, 1 if the child gets the token, the token. A length of 0 ends the worker.
 JOB = struct.Struct("<IB16s")
+TOKEN_FLAG = 4
 TOKEN_BYTES = 16
 
 # Length of the child's output, how it ended, its wait status.

@@ -171,9 +171,10 @@ class Worker:
 
     def _offer_token(self, header: bytearray) -> int | None:
         """Moves the token out of this memory, which the child inherits, into a pipe."""
+        # Not unpacked: that would leave a copy.
         view = memoryview(header)[-_wire.TOKEN_BYTES :]
         token = None
-        if header[4]:
+        if header[_wire.TOKEN_FLAG]:
             token, writer = os.pipe()
             os.write(writer, view)
             os.close(writer)

@@ -252,6 +252,7 @@ def test_a_fork_gets_workers_of_its_own(short):
         assert sandbox._pool[0].pid == worker
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
 def test_a_fork_while_another_thread_evaluates(short):
     with Sandbox(short, workers=1) as sandbox:
         other = threading.Thread(target=sandbox.evaluate, args=([Job(SLEEP, [1], [[1]])],))

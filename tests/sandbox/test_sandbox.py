@@ -509,6 +509,7 @@ def test_arguments_that_make_no_sense(arguments):
         {"wall_s": float("inf")},
         {"cpu_s": float("nan")},
         {"memory_mb": "256"},
+        {"memory_mb": 256.5},
         {"memory_mb": True},
     ],
 )
@@ -532,6 +533,11 @@ def test_limits_that_would_make_scores_depend_on_luck(limits):
 def test_jobs_that_make_no_sense(arguments):
     with pytest.raises(ValueError):
         Job(**arguments)
+
+
+def test_very_long_limits_are_no_trouble():
+    with Sandbox(Limits(cpu_s=1e9, wall_s=1e9), workers=1) as sandbox:
+        assert sandbox.evaluate([RIGHT])[0].score == 1.0
 
 
 def test_inputs_that_are_no_json_raise_and_the_sandbox_goes_on(sandbox):

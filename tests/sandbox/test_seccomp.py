@@ -2,12 +2,13 @@
 """The filter, interpreted for every call number that the kernel's headers know."""
 
 import json
+import os
 import pathlib
 import struct
 
 import pytest
 
-from lmeval.sandbox import _seccomp
+from lmeval.sandbox import Job, _seccomp
 
 # Names and numbers of all system calls, taken from the headers of Linux 6.1.
 SYSTEM_CALLS = json.loads(pathlib.Path(__file__).with_name("system_calls.json").read_text())
@@ -144,3 +145,29 @@ def test_calls_of_future_kernels_are_denied(machine):
 def test_an_unknown_machine_has_no_filter():
     with pytest.raises(KeyError):
         _seccomp.build_filter("riscv64")
+
+
+# Calls the kernel directly, past everything that Python would check.
+RAW_CALLS = """
+import sys
+ctypes = sys.modules['ctypes']
+libc = ctypes.CDLL(None, use_errno=True)
+def f(number):
+    ctypes.set_errno(0)
+    return [libc.syscall(number, 0, 0, 0, 0, 0, 0), ctypes.get_errno()]
+"""
+
+
+def test_the_kernel_denies_what_the_filter_denies(sandbox):
+    machine = os.uname().machine
+    program = _seccomp.build_filter(machine)
+    numbers = SYSTEM_CALLS[machine].values()
+    verdicts = {number: interpret(program, number, ARCH[machine]) for number in numbers}
+    denied = [number for number in numbers if verdicts[number] == DENY]
+    deadly = [number for number in numbers if verdicts[number] == KILL]
+    assert len(denied) > 150 and len(deadly) > 60
+    jobs = [Job(RAW_CALLS, denied, [[[-1, 1]]] * len(denied))]
+    jobs += [Job(RAW_CALLS, [number], [[[-1, 1]]]) for number in deadly]
+    first, *others = sandbox.evaluate(jobs)
+    assert first.score == 1.0, first
+    assert {verdict.outcome for verdict in others} == {"forbidden"}
