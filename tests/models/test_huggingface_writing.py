@@ -73,6 +73,12 @@ def test_a_finished_text_makes_room_for_the_next(folders):
     assert {text.finish_reason for text in found} <= {"length", "stop"}
 
 
+def test_long_texts_outgrow_the_room_of_a_cache(folders):
+    model = HuggingFaceModel(path=folders["llama"], batch_size=2, max_new_tokens=70)
+    texts = ["hello world", "one two three four five six", "the capital of France"]
+    assert model.generate_text(texts) == naive_texts(model, texts, 70)
+
+
 def with_end_token(folder, base, token):
     """A copy of the tiny Llama whose generation config names `token` as the end of a text."""
     model = make_model()

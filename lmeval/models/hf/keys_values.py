@@ -13,11 +13,55 @@ from typing import Any
 
 import torch
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+_ROOM = 64
+
+
+class RoomyLayer(DynamicLayer):  # type: ignore[misc]
+    """A layer with room behind its columns, so that a step writes its own and copies none.
+
+    Joining old and new columns at each step, as the layer it is made from does, takes a third of
+    the time of a batch of 64 texts on a CPU.
+    """
+
+    keys: Any
+    values: Any
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._room: dict[str, Any] = {}
+
+    def update(
+        self, key_states: Any, value_states: Any, *arguments: Any, **settings: Any
+    ) -> tuple[Any, Any]:
+        """Append columns; all keys and values, [rows, heads, columns, size]."""
+        if not self.get_seq_length():
+            held: tuple[Any, Any] = super().update(key_states, value_states, *arguments, **settings)
+            return held
+        self.keys = self._extended("keys", self.keys, key_states)
+        self.values = self._extended("values", self.values, value_states)
+        return self.keys, self.values
+
+    def _extended(self, kind: str, old: Any, new: Any) -> Any:
+        rows, heads, n, size = old.shape
+        total = n + new.shape[2]
+        room: Any = self._room.get(kind)
+        # Whoever reduces the layer to its first columns leaves them where they are.
+        is_there = room is not None and room.data_ptr() == old.data_ptr() and len(room) == rows
+        if not is_there or room.shape[2] < total:
+            room = old.new_empty((rows, heads, total + _ROOM, size))
+            room[:, :, :n] = old
+            self._room[kind] = room
+        room[:, :, n:total] = new
+        return room[:, :, :total]
 
 
 def new_cache() -> Any:
     """A cache that holds nothing."""
-    return DynamicCache()
+    cache = DynamicCache()
+    cache.layer_class_to_replicate = RoomyLayer
+    return cache
 
 
 def _filled(cache: Any) -> Iterator[tuple[int, Any]]:

@@ -82,7 +82,7 @@ class Settings:
     """"auto" (an accelerator if there is one) or a name that torch knows, such as "cuda:1"."""
     batch_tokens: int | None = attrs.field(default=None, validator=_optional(_count))
     """Tokens in one forward pass; 256 on a CPU and 2,048 elsewhere unless stated."""
-    batch_size: int = attrs.field(default=32, validator=_count)
+    batch_size: int = attrs.field(default=64, validator=_count)
     """The most texts that are written at the same time."""
     add_bos: bool | None = attrs.field(default=None, validator=_optional(_switch))
     """Whether every text begins with the BOS token; None for what the tokenizer does itself."""
