@@ -77,7 +77,8 @@ class Batch:
                 for worker in tuple(working):
                     try:
                         self._serve(worker, worker in readable)
-                        leave = None if worker.in_flight or self._waiting else lease.give_back
+                        busy = worker.in_flight or (self._waiting and not worker.spent)
+                        leave = None if busy else lease.give_back
                     except WorkerDied as error:
                         self._requeue(worker, str(error))
                         leave = lease.discard
@@ -100,7 +101,7 @@ class Batch:
         """Gives each worker a job to run, then each one to wait."""
         for most in range(1, _JOBS_PER_WORKER + 1):
             for worker in working:
-                if self._waiting and len(worker.in_flight) < most:
+                if self._waiting and not worker.spent and len(worker.in_flight) < most:
                     index = self._waiting.popleft()
                     worker.give(index, *self._request(index))
 

@@ -21,9 +21,6 @@ Isolation = Literal["required", "reduced"]
 # Beyond the limit by the clock, which the worker itself enforces.
 _REPLY_GRACE_S = 30.0
 
-# A fresh worker now and then: whatever a kernel or an interpreter may leak ends with it.
-_JOBS_PER_WORKER = 10_000
-
 
 class Sandbox:
     """Runs predictions, each in a locked-down process of its own, and judges what they answer.
@@ -185,8 +182,7 @@ class Sandbox:
 
     def _give_back(self, worker: WorkerProcess) -> None:
         with self._changed:
-            spent = worker.jobs_given > _JOBS_PER_WORKER
-            if worker.in_flight or spent or self._closed or not worker.admitted:
+            if worker.in_flight or worker.spent or self._closed or not worker.admitted:
                 self._drop(worker)
             worker.owner = None
             self._changed.notify_all()

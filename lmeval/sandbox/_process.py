@@ -31,6 +31,9 @@ _BOOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_boot.py")
 # Without it some interpreters don't start. Its path is no secret, and the worker drops it at once.
 _KEPT_FOR_THE_LOADER = "LD_LIBRARY_PATH"
 
+# A fresh worker now and then: whatever a kernel or an interpreter may leak ends with it.
+_MOST_JOBS = 10_000
+
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
 _CHUNK = 256 << 10
@@ -100,7 +103,7 @@ class WorkerProcess:
         self._in_flight: deque[_InFlight] = deque()
         self.owner: object | None = None
         self.admitted = False
-        self.jobs_given = 0
+        self._jobs_given = 0
         os.set_blocking(self._requests, False)
         os.set_blocking(self._replies, False)
         text = json.dumps(settings).encode()
@@ -130,6 +133,11 @@ class WorkerProcess:
     def in_flight(self) -> list[int]:
         """The indexes of the jobs given and not answered, the one that runs first."""
         return [job.index for job in self._in_flight]
+
+    @property
+    def spent(self) -> bool:
+        """Whether it has had its share of jobs and is to be replaced."""
+        return self._jobs_given >= _MOST_JOBS
 
     @property
     def due(self) -> float | None:
@@ -180,7 +188,7 @@ class WorkerProcess:
             self._in_flight.append(_InFlight(index, 0.0))
         self._unsent += header
         self._unsent += body
-        self.jobs_given += 1
+        self._jobs_given += 1
 
     def send(self) -> None:
         """Writes as much as the pipe takes.

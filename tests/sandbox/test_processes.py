@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from lmeval.sandbox import Job, Limits, Sandbox, SandboxError, _batch, _pool, _selftest
+from lmeval.sandbox import Job, Limits, Sandbox, SandboxError, _batch, _pool, _process, _selftest
 
 from .conftest import cpu_seconds, descendants
 
@@ -309,11 +309,16 @@ def test_no_descriptor_and_no_process_is_lost():
 
 
 def test_a_worker_is_replaced_after_many_jobs(monkeypatch, short):
-    monkeypatch.setattr(_pool, "_JOBS_PER_WORKER", 10)
+    monkeypatch.setattr(_process, "_MOST_JOBS", 10)
+    started = []
+    admit = Sandbox._admit
+    monkeypatch.setattr(
+        Sandbox, "_admit", lambda self, worker: (started.append(worker.pid), admit(self, worker))
+    )
     with Sandbox(short, workers=1) as sandbox:
-        assert all(verdict.score for verdict in sandbox.evaluate([doubling(1)] * 12))
-        assert sandbox._pool == []
-        assert sandbox.evaluate([doubling(1)])[0].score == 1.0
+        assert all(verdict.score for verdict in sandbox.evaluate([doubling(1)] * 20))
+    # each has answered the four canaries first
+    assert len(started) == 4
 
 
 def test_a_job_stuck_behind_a_slow_one_is_at_most_one_per_worker():
