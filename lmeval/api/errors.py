@@ -2,12 +2,14 @@
 """The errors that lmeval raises for what a user can mend.
 
 The text of each is one sentence: what is wrong, where, and what to do about it. The command line
-prints it without a traceback and exits with code 2.
+prints it without a traceback and exits with the class's `exit_code`: 2 for wrong usage, 1 for what
+went wrong in a run.
 """
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 
 class LmevalError(Exception):
@@ -60,6 +62,23 @@ class TaskFileError(TaskError):
         return type(self), (self.path, self.reason, self.line, self.column)
 
 
+class ExampleError(TaskError):
+    """An example of a task that cannot be used.
+
+    Attributes:
+      example: the example.
+      reason: what is wrong with it, without a full stop.
+    """
+
+    def __init__(self, example: Any, reason: str) -> None:
+        self.example = example
+        self.reason = reason
+        super().__init__(f"The example {example.id!r}: {reason}.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.example, self.reason)
+
+
 class InvalidValueError(LmevalError, ValueError):
     """A value that a contract class refuses; the text names the class's field."""
 
@@ -67,17 +86,27 @@ class InvalidValueError(LmevalError, ValueError):
 class MetricError(LmevalError):
     """A metric that is unknown, registered twice, or gave something that is no score."""
 
+    exit_code = 1
+
 
 class ModelError(LmevalError):
     """A model that cannot be built, or that broke the contract of its answers."""
+
+    exit_code = 1
 
 
 class UnsupportedByModel(ModelError):
     """Something that this model cannot do; raised before any call is spent."""
 
+    exit_code = 2
+
 
 class FatalModelError(ModelError):
     """A fault that every further request would meet too: a wrong key, a model that is not there."""
+
+
+class AnswerCountError(ModelError):
+    """A model gave another number of answers than it was asked for."""
 
 
 class TransientModelError(ModelError):
@@ -103,4 +132,8 @@ class MissingExtraError(LmevalError):
         super().__init__(
             f"{purpose} needs packages that are not installed: pip install 'lmeval[{extra}]'."
         )
+        self.purpose = purpose
         self.extra = extra
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.purpose, self.extra)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import difflib
 import gzip
+import json
 import os
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -172,7 +174,7 @@ def parse_row(
     row = parse_object(path, line, text)
     if not _KNOWN_KEYS.issuperset(row):
         unknown = next(key for key in row if key not in _KNOWN_KEYS)
-        raise TaskFileError(path, _unknown_key(unknown), line)
+        raise TaskFileError(path, _unknown_key(unknown), line, _column_of(text, unknown))
     try:
         return Example(
             id=_row_id(row, default_id),
@@ -183,11 +185,21 @@ def parse_row(
             line=line,
         )
     except _RowFault as fault:
-        raise TaskFileError(path, str(fault), line) from None
+        raise TaskFileError(path, str(fault), line, _column_of(text, fault.key)) from None
 
 
 class _RowFault(ValueError):
-    """What is wrong with a row; `parse_row` adds the place."""
+    """What is wrong with a row, and with which of its keys; `parse_row` adds the place."""
+
+    def __init__(self, reason: str, key: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
+def _column_of(text: str, key: str) -> int | None:
+    """Where the row's own key stands in its line; None if it doesn't."""
+    found = re.search(rf'[{{,]\s*("{re.escape(key)}"\s*:)', text)
+    return found.start(1) + 1 if found else None
 
 
 def _unknown_key(key: str) -> str:
@@ -197,7 +209,8 @@ def _unknown_key(key: str) -> str:
 
 
 def _described(value: object) -> str:
-    shown = repr(value)
+    """A JSON value as the file has it, shortened."""
+    shown = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return shown if len(shown) <= 40 else f"{shown[:40]}…"
 
 
@@ -206,7 +219,7 @@ def _row_id(row: dict[str, Any], default_id: str) -> str:
     if value is None and "id" not in row:
         return default_id
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-        raise _RowFault(f"'id' must be a string or an integer, found {_described(value)}.")
+        raise _RowFault(f"'id' must be a string or an integer, found {_described(value)}.", "id")
     return str(value)
 
 
@@ -214,7 +227,7 @@ def _prompt(row: dict[str, Any]) -> str:
     value = row.get("prompt")
     if not isinstance(value, str):
         found = _described(value) if "prompt" in row else "nothing"
-        raise _RowFault(f"'prompt' must be a string, found {found}.")
+        raise _RowFault(f"'prompt' must be a string, found {found}.", "prompt")
     return value
 
 
@@ -224,12 +237,18 @@ def _targets(row: dict[str, Any]) -> tuple[str, ...]:
         value = [value]
     if not isinstance(value, list) or not value:
         found = _described(value) if "targets" in row else "nothing"
-        raise _RowFault(f"'targets' must be a list of at least one string, found {found}.")
+        raise _RowFault(
+            f"'targets' must be a list of at least one string, found {found}.", "targets"
+        )
     for target in value:
         if not isinstance(target, str):
-            raise _RowFault(f"every target must be a string, found {_described(target)}.")
+            raise _RowFault(
+                f"every target must be a string, found {_described(target)}.", "targets"
+            )
         if not target or target.isspace():
-            raise _RowFault("a target is blank, so that a silent model would be right; give text.")
+            raise _RowFault(
+                "a target is blank, so that a silent model would be right; give text.", "targets"
+            )
     return tuple(value)
 
 
@@ -237,7 +256,7 @@ def _metric(row: dict[str, Any], default_metric: str | None) -> str:
     value = row.get("metric", default_metric)
     if not isinstance(value, str) or not value:
         found = _described(value) if "metric" in row else "nothing"
-        raise _RowFault(f"'metric' must be the name of a metric, found {found}.")
+        raise _RowFault(f"'metric' must be the name of a metric, found {found}.", "metric")
     return value
 
 
@@ -246,5 +265,5 @@ def _extras(row: dict[str, Any]) -> Mapping[str, Any]:
     if value is None and "extras" not in row:
         return NO_EXTRAS
     if not isinstance(value, dict):
-        raise _RowFault(f"'extras' must be an object, found {_described(value)}.")
+        raise _RowFault(f"'extras' must be an object, found {_described(value)}.", "extras")
     return value

@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which solved examples are shown with an example.
 
-The draw depends on the seed and the example's id alone: not on the order of the rows, on the batch
-size, on how many rows are evaluated or on how many shots are asked for (fewer shots are the first
-of more).
+The draw depends on the seed, the example's id and what is in the pool: not on the pool's order, on
+the batch size, on how many rows are evaluated or on how many shots are asked for (fewer shots are
+the first of more).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lmeval.api.errors import TaskError
 from lmeval.api.example import Example
+
+
+def ordered_pool(examples: Iterable[Example]) -> list[Example]:
+    """The examples in the order from which shots are drawn, whatever order they came in."""
+    return sorted(examples, key=lambda example: example.id)
 
 
 def draw_shots(pool: Sequence[Example], example: Example, count: int, seed: int) -> list[Example]:
     """Draw `count` shots for `example` from `pool`, never the example itself.
 
     An example is itself by its id and by its prompt, so that a copy of it under another id is
-    never shown with its answer.
+    never shown with its answer; nor are two shots with the same prompt.
 
     Args:
-      pool: the examples to choose from.
+      pool: the examples to choose from, as `ordered_pool` gives them.
       example: the example under test.
       count: how many to draw, without replacement.
       seed: any integer.
@@ -36,10 +41,12 @@ def draw_shots(pool: Sequence[Example], example: Example, count: int, seed: int)
     if count == 0:
         return []
     shots: list[Example] = []
+    shown = {example.prompt}
     for position in _shuffled_positions(len(pool), random.Random(f"{seed}:{example.id}")):
         shot = pool[position]
-        if shot.id != example.id and shot.prompt != example.prompt:
+        if shot.id != example.id and shot.prompt not in shown:
             shots.append(shot)
+            shown.add(shot.prompt)
             if len(shots) == count:
                 return shots
     raise TaskError(

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
 
-from lmeval.api.answers import unreachable_targets
-from lmeval.api.errors import MetricError, TaskError, TaskFileError
-from lmeval.api.example import Example, read_examples
-from lmeval.api.fewshot import draw_shots
+from lmeval.api.errors import TaskError
+from lmeval.api.example import Example
+from lmeval.api.fewshot import draw_shots, ordered_pool
+from lmeval.api.json_task_checks import TEXT_OPTIONS, check_examples, check_settings
 from lmeval.api.metrics import Metric, RowScore, find_metric
 from lmeval.api.model import Completion, LogProbs, Model, Prompt
 from lmeval.api.options import TaskOptions
@@ -53,7 +53,8 @@ class JsonTask(Task):
           shot_pool: where shots are drawn from; the examples themselves unless given.
 
         Raises:
-          TaskError: there are no examples, or the preferred score is none that the task gives.
+          TaskError: there are no examples, or settings that do not go together.
+          ExampleError: an example cannot be scored; `example` is the one.
           MetricError: there is no metric of that name.
         """
         if not examples:
@@ -61,9 +62,11 @@ class JsonTask(Task):
         self.name = name
         self.examples = tuple(examples)
         self.options = options or TaskOptions()
-        self.settings = _with_options(settings or TaskSettings(), self.options)
         self.metric = find_metric(self.examples[0].metric)
-        self._shot_pool = self.examples if shot_pool is None else tuple(shot_pool)
+        own = settings or TaskSettings()
+        check_settings(name, own, self.metric)
+        self.settings = own if self.metric.kind == "choices" else _with_options(own, self.options)
+        self._pool = self.examples if shot_pool is None else shot_pool
         self._further_metrics = [find_metric(other) for other in self.settings.metrics]
         self._reader = AnswerReader.from_settings(self.settings)
         self._format = PromptFormat(
@@ -72,31 +75,16 @@ class JsonTask(Task):
             example_output_prefix=self.settings.example_output_prefix,
             few_shot_example_separator=self.settings.few_shot_example_separator,
         )
-        self._check_metrics()
-        self._check_extraction()
+        check_examples(self.examples, [self.metric, *self._further_metrics], self.settings)
 
-    def _check_metrics(self) -> None:
-        for metric in self._further_metrics:
-            if metric.kind not in ("example", "rows"):
-                raise TaskError(
-                    f"The task {self.name} lists {metric.name!r} under 'metrics', but only the "
-                    "rows' own metric may run code or compare choices."
-                )
-        if self.metric.kind == "choices" and self._further_metrics:
-            raise TaskError(
-                f"The task {self.name} compares choices, so there is no text for "
-                f"{self._further_metrics[0].name!r} to score; take it out of 'metrics'."
-            )
+    @functools.cached_property
+    def _shot_pool(self) -> list[Example]:
+        return ordered_pool(self._pool)
 
-    def _check_extraction(self) -> None:
-        """Refuse rows that answer extraction would make wrong whatever a model says."""
-        extraction = self.settings.answer_extraction
-        if extraction is None or self.metric.kind != "example":
-            return
-        for row in self.examples:
-            reason = unreachable_targets(extraction, self.metric.function, row.targets, row.extras)
-            if reason is not None:
-                raise TaskError(f"The example {row.id!r} of the task {self.name}: {reason}.")
+    @property
+    def ignored_options(self) -> tuple[str, ...]:
+        """The options that this task cannot follow: comparing choices reads no text."""
+        return TEXT_OPTIONS if self.metric.kind == "choices" else ()
 
     @property
     def preferred_score(self) -> str:
@@ -158,45 +146,39 @@ class JsonTask(Task):
             Answer(row, reading or "", completion.error)
             for row, reading, completion in zip(rows, readings, completions, strict=True)
         ]
-        scores, totals, further = self._score(answers)
+        scores, totals = self._score(answers)
         per_example = [
-            self._example_score(i, answers[i], completions[i], repeated[i], readings[i], scores[i])
+            self._example_score(
+                i, answers[i], completions[i], repeated[i], readings[i], [s[i] for s in scores]
+            )
             for i in range(len(answers))
         ]
-        if further:
-            per_example = [
-                attrs.evolve(example, scores={name: values[i] for name, values in further.items()})
-                for i, example in enumerate(per_example)
-            ]
         return self._score_data(shots, totals, per_example)
 
-    def _score(
-        self, answers: list[Answer]
-    ) -> tuple[Sequence[RowScore | None], dict[str, float], dict[str, list[float]]]:
-        """Each answer's own score, the task's scores, and each answer's further scores."""
+    def _score(self, answers: list[Answer]) -> tuple[list[list[RowScore]], dict[str, float]]:
+        """The answers' scores by each metric that scores answers, and the task's scores."""
         totals: dict[str, float] = {}
-        own: Sequence[RowScore | None] = [None] * len(answers)
-        further: dict[str, list[float]] = {}
+        by_metric: list[list[RowScore]] = []
+        for metric in self._metrics_of_rows():
+            scores = score_answers(metric, answers, self.options.sandbox)
+            totals[metric.name] = statistics.fmean(score.score for score in scores)
+            by_metric.append(scores)
         for metric in [self.metric, *self._further_metrics]:
             if metric.kind == "rows":
                 totals |= score_rows(metric, answers)
-                continue
-            scores = score_answers(metric, answers, self.options.sandbox)
-            totals[metric.name] = statistics.fmean(score.score for score in scores)
-            if metric is self.metric:
-                own = scores
-            else:
-                further[metric.name] = [score.score for score in scores]
-        totals |= self._pass_at_k(own)
-        return own, totals, further
+        if self.settings.pass_at_k:
+            totals |= self._pass_at_k(by_metric[0])
+        return by_metric, totals
 
-    def _pass_at_k(self, scores: Sequence[RowScore | None]) -> dict[str, float]:
-        if not self.settings.pass_at_k:
-            return {}
+    def _metrics_of_rows(self) -> list[Metric]:
+        """The metrics that score each answer by itself, the rows' own first."""
+        return [m for m in (self.metric, *self._further_metrics) if m.kind != "rows"]
+
+    def _pass_at_k(self, scores: Sequence[RowScore]) -> dict[str, float]:
         from lmeval.statistics import mean_pass_at_k
 
         n = self.settings.num_samples
-        passed = [score is not None and score.score == 1.0 for score in scores]
+        passed = [score.score == 1.0 for score in scores]
         counts = [(n, sum(passed[start : start + n])) for start in range(0, len(passed), n)]
         means = {k: mean_pass_at_k(counts, k).mean for k in self.settings.pass_at_k}
         return {f"pass@{k}": mean for k, mean in means.items() if mean is not None}
@@ -208,12 +190,14 @@ class JsonTask(Task):
         completion: Completion,
         prompt: Prompt,
         reading: str | None,
-        score: RowScore | None,
+        scores: Sequence[RowScore],
     ) -> ExampleScore:
         example = answer.example
+        metrics = self._row_metric_names
+        preferred = metrics.get(self.preferred_score, 0)
         return ExampleScore(
             id=example.id,
-            score=None if score is None else score.score,
+            score=scores[preferred].score if scores else None,
             prompt=prompt,
             prediction=answer.prediction,
             targets=example.targets,
@@ -224,8 +208,18 @@ class JsonTask(Task):
             finish_reason=completion.finish_reason,
             latency_ms=completion.latency_ms,
             cluster=_cluster(example),
-            details={} if score is None else score.details,
+            scores=(
+                {name: scores[place].score for name, place in metrics.items()}
+                if len(metrics) > 1
+                else {}
+            ),
+            details=scores[0].details if scores else {},
         )
+
+    @functools.cached_property
+    def _row_metric_names(self) -> dict[str, int]:
+        """The metrics that score each answer, with their places among its scores."""
+        return {metric.name: place for place, metric in enumerate(self._metrics_of_rows())}
 
     def _compare_choices(self, model: Model, shots: int, prompts: list[Prompt]) -> ScoreData:
         choices: list[Sequence[str]] = [row.extras["choices"] for row in self.examples]
@@ -313,43 +307,3 @@ def _with_options(settings: TaskSettings, options: TaskOptions) -> TaskSettings:
     return attrs.evolve(
         settings, **{name: value for name, value in wished.items() if value is not None}
     )
-
-
-def read_rows(
-    path: Path,
-    settings: TaskSettings | None = None,
-    limit: int | None = None,
-    unnamed: str = "row",
-) -> list[Example]:
-    """Read and check the rows of a task file, the metric's own demands included.
-
-    Args:
-      path: a `.jsonl` or `.jsonl.gz` file.
-      settings: the task's settings, for the metric of rows that name none.
-      limit: how many rows to read; later rows are neither read nor checked.
-      unnamed: what rows without an id are called, before their number.
-
-    Raises:
-      TaskFileError: the file or a row is not as it must be, or there is no row.
-    """
-    rows: list[Example] = []
-    metric: Metric | None = None
-    default_metric = None if settings is None else settings.metric
-    for row in itertools.islice(read_examples(path, default_metric, unnamed), limit):
-        if metric is None:
-            metric = _metric_of(path, row)
-        if metric.check_row is not None:
-            reason = metric.check_row(row.targets, row.extras)
-            if reason is not None:
-                raise TaskFileError(path, f"{reason} (metric {row.metric}).", row.line)
-        rows.append(row)
-    if not rows:
-        raise TaskFileError(path, "holds no example; write one JSON object per line.")
-    return rows
-
-
-def _metric_of(path: Path, row: Example) -> Metric:
-    try:
-        return find_metric(row.metric)
-    except MetricError as error:
-        raise TaskFileError(path, str(error), row.line) from None

@@ -3,16 +3,25 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import itertools
 import traceback
 from pathlib import Path
 from types import ModuleType
 
 import attrs
 
-from lmeval.api.errors import LmevalError, TaskError, TaskFileError
-from lmeval.api.json_task import JsonTask, read_rows
+from lmeval.api.errors import (
+    ExampleError,
+    LmevalError,
+    MetricError,
+    MissingExtraError,
+    TaskError,
+    TaskFileError,
+)
+from lmeval.api.example import Example, read_examples
+from lmeval.api.folder_imports import FolderImports
+from lmeval.api.json_task import JsonTask
+from lmeval.api.metrics import find_metric
 from lmeval.api.options import TaskOptions
 from lmeval.api.settings import TaskSettings, read_settings
 from lmeval.api.task import Task
@@ -41,10 +50,41 @@ def load_jsonl_task(path: Path, name: str, options: TaskOptions) -> JsonTask:
     pool = rows if shots_file is None else read_rows(shots_file, settings, unnamed="shot")
     try:
         return JsonTask(name, rows[: options.max_examples], settings, options, pool)
-    except TaskFileError:
+    except ExampleError as error:
+        reason = f"{error.reason} (example {error.example.id!r})."
+        raise TaskFileError(rows_file, reason, error.example.line) from None
+    except MissingExtraError:
         raise
     except LmevalError as error:
         raise TaskError(f"{path}: {error}") from None
+
+
+def read_rows(
+    path: Path,
+    settings: TaskSettings | None = None,
+    limit: int | None = None,
+    unnamed: str = "row",
+) -> list[Example]:
+    """Read the rows of a task file.
+
+    Args:
+      path: a `.jsonl` or `.jsonl.gz` file.
+      settings: the task's settings, for the metric of rows that name none.
+      limit: how many rows to read; later rows are neither read nor checked.
+      unnamed: what rows without an id are called, before their number.
+
+    Raises:
+      TaskFileError: the file or a row is not as it must be, there is no row, or no such metric.
+    """
+    default_metric = None if settings is None else settings.metric
+    rows = list(itertools.islice(read_examples(path, default_metric, unnamed), limit))
+    if not rows:
+        raise TaskFileError(path, "holds no example; write one JSON object per line.")
+    try:
+        find_metric(rows[0].metric)
+    except MetricError as error:
+        raise TaskFileError(path, str(error), rows[0].line) from None
+    return rows
 
 
 def _settings_in(folder: Path, name: str) -> TaskSettings:
@@ -65,7 +105,7 @@ def load_program(folder: Path, name: str) -> Task:
         needs no arguments.
     """
     file = folder / "task.py"
-    module = load_module(file, f"lmeval_tasks.{name}", search=folder)
+    module = load_module(file, f"lmeval_tasks.{name}")
     classes = [
         value
         for value in vars(module).values()
@@ -89,48 +129,38 @@ def load_program(folder: Path, name: str) -> Task:
         return concrete[0]()
     except LmevalError:
         raise
-    except Exception as error:  # a user's constructor may raise anything
+    except (Exception, SystemExit) as error:  # a user's constructor may raise anything
         raise TaskError(f"{name}: {describe_failure(error, file)}") from error
 
 
-def load_module(file: Path, module_name: str, search: Path | None = None) -> ModuleType:
-    """Run a Python file of a task and give its module.
+def load_module(file: Path, package: str) -> ModuleType:
+    """Run a user's Python file and give its module; it may import the files beside it.
 
     Args:
       file: the program.
-      module_name: the name under which it is kept in `sys.modules`.
-      search: a folder from which it may import its own modules.
+      package: the private package under which the folder's modules are kept in `sys.modules`.
 
     Raises:
-      TaskError: the program cannot be run.
+      TaskError: there is no such file, or it cannot be run.
     """
     if not file.is_file():
         raise TaskError(f"There is no file {file}.")
-    spec = importlib.util.spec_from_file_location(module_name, file)
-    if spec is None or spec.loader is None:
-        raise TaskError(f"{file}: is no Python program.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    if search is not None:
-        sys.path.insert(0, str(search))
     try:
-        spec.loader.exec_module(module)
+        return FolderImports(file.parent, package).load(file.stem)
     except LmevalError:
         raise
-    except Exception as error:  # a user's program may raise anything
+    except (Exception, SystemExit) as error:  # a user's program may raise anything
         raise TaskError(f"{describe_failure(error, file)}") from error
-    finally:
-        if search is not None:
-            sys.path.remove(str(search))
-    return module
 
 
 def describe_failure(error: BaseException, program: Path | None = None) -> str:
     """What a user's program raised, and the line of the program where it did, in one sentence."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {error.msg}."
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if program and frame.filename == str(program)]
     place = own[-1] if own else (frames[-1] if frames else None)
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: {error.msg}."
     where = f"{place.filename}, line {place.lineno}: " if place else ""
-    return f"{where}{type(error).__name__}: {error}".rstrip(".") + "."
+    words = " ".join(str(error).split())
+    what = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    return f"{where}{what}".rstrip(".") + "."

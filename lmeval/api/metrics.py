@@ -252,18 +252,36 @@ def exact_match(prediction: str, targets: Sequence[str], extras: Mapping[str, An
     return 0.0
 
 
-@metric("substring_contains", check_row=refuse_blank_target)
+def _refuse_odd_substrings(targets: Sequence[str], extras: Mapping[str, Any]) -> str | None:
+    if not isinstance(extras.get("whole_words", False), bool):
+        return "extras.whole_words must be true or false"
+    return refuse_blank_target(targets, extras)
+
+
+@metric("substring_contains", check_row=_refuse_odd_substrings)
 def substring_contains(prediction: str, targets: Sequence[str], extras: Mapping[str, Any]) -> float:
     """1 if the prediction contains any target after `normalize_answer`, else 0.
 
-    Words have no borders here: "25" contains "5". A blank target is contained in nothing.
+    Words have no borders here: "25" contains "5". With `extras.whole_words` the target must not
+    touch a letter or digit on either side. A blank target is contained in nothing.
     """
     answer = normalize_answer(prediction)
+    contains = _contains_words if extras.get("whole_words") else str.__contains__
     for target in targets_of(targets):
         wanted = normalize_answer(target)
-        if wanted and wanted in answer:
+        if wanted and contains(answer, wanted):
             return 1.0
     return 0.0
+
+
+def _contains_words(text: str, words: str) -> bool:
+    start = text.find(words)
+    while start >= 0:
+        end = start + len(words)
+        if not text[start - 1 : start].isalnum() and not text[end : end + 1].isalnum():
+            return True
+        start = text.find(words, start + 1)
+    return False
 
 
 def _refuse_target_without_letter(targets: Sequence[str], extras: Mapping[str, Any]) -> str | None:

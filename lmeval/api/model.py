@@ -21,7 +21,7 @@ from lmeval.api.completion import Message as Message
 from lmeval.api.completion import Prompt as Prompt
 from lmeval.api.completion import chat_messages as chat_messages
 from lmeval.api.completion import occurrence_numbers as occurrence_numbers
-from lmeval.api.errors import InvalidValueError, ModelError, UnsupportedByModel
+from lmeval.api.errors import AnswerCountError, InvalidValueError, UnsupportedByModel
 from lmeval.api.postprocess import StopStrings as StopStrings
 from lmeval.api.postprocess import compile_output_regex as compile_output_regex
 from lmeval.api.postprocess import cut_after_stop as cut_after_stop
@@ -235,9 +235,9 @@ class BatchModel(Model):
 
 
 def check_answer_count(model_name: str, expected: int, received: int) -> None:
-    """Raise ModelError when a model gave another number of answers than it was asked for."""
+    """Raise AnswerCountError when a model gave another number of answers than it was asked for."""
     if expected != received:
-        raise ModelError(
+        raise AnswerCountError(
             f"The model {model_name} gave {received} answers to {expected} requests; "
             "it must give one for each, in order."
         )

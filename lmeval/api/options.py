@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,12 +12,17 @@ if TYPE_CHECKING:
     from lmeval.sandbox import Sandbox
 
 
+def _as_counts(value: int | Iterable[int]) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
 @attrs.frozen(kw_only=True)
 class TaskOptions:
     """How tasks are to be evaluated in one run; None leaves the choice to the task."""
 
-    shots: tuple[int, ...] = (0,)
-    """Numbers of solved examples in the prompt; the task is evaluated once for each."""
+    shots: tuple[int, ...] = attrs.field(default=(0,), converter=_as_counts)
+    """Numbers of solved examples in the prompt (one number, or several); the task is evaluated once
+    for each."""
     max_examples: int | None = None
     """The most examples to evaluate in each task."""
     seed: int | None = None

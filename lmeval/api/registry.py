@@ -10,7 +10,9 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import hashlib
+import itertools
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,6 +28,8 @@ TaskKind = Literal["jsonl", "python", "bigbench-json", "bigbench-python"]
 
 TASKS_PATH_VARIABLE = "LMEVAL_TASKS_PATH"
 ROW_FILES = ("task.jsonl", "task.jsonl.gz")
+_TASK_FILES = (*ROW_FILES, "task.json", "task.py")
+_IMPORTS_BIGBENCH = re.compile(rb"^\s*(import|from)\s+bigbench\b", re.MULTILINE)
 _NOT_CONTENT = ("__pycache__", "results")
 
 
@@ -49,10 +53,17 @@ def built_in_folder() -> Path:
 def source_of(path: Path) -> TaskSource | None:
     """What kind of task `path` is; None when it is none.
 
+    Args:
+      path: a task's folder, one of the files that make a folder a task, or a bare JSONL file.
+
     Raises:
       TaskError: it is a folder with two tasks in it.
     """
+    if path.name in ("", ".."):
+        path = path.resolve()
     if path.is_file():
+        if path.name in _TASK_FILES:
+            return source_of(path.parent)
         name = path.name.removesuffix(".gz")
         return (
             TaskSource(name[: -len(".jsonl")], path, "jsonl") if name.endswith(".jsonl") else None
@@ -72,8 +83,7 @@ def source_of(path: Path) -> TaskSource | None:
 
 
 def _mentions_bigbench(program: Path) -> bool:
-    text = program.read_bytes()
-    return b"import bigbench" in text or b"from bigbench" in text
+    return _IMPORTS_BIGBENCH.search(program.read_bytes()) is not None
 
 
 def find_sources(folder: Path) -> list[TaskSource]:
@@ -83,11 +93,25 @@ def find_sources(folder: Path) -> list[TaskSource]:
       UsageError: there is no such folder.
     """
     if not folder.is_dir():
-        raise UsageError(f"There is no tasks folder {folder}; --tasks_dir names a folder of tasks.")
+        raise UsageError(
+            f"There is no tasks folder {folder}; --tasks_dir and {TASKS_PATH_VARIABLE} name "
+            "folders of tasks."
+        )
+    if any((folder / file).is_file() for file in _TASK_FILES):
+        raise UsageError(
+            f"{folder} is a task itself; name the folder that it is in, or run it with "
+            f"--task {folder}{os.sep}"
+        )
     entries = sorted(
         entry.name for entry in os.scandir(folder) if not entry.name.startswith((".", "_"))
     )
-    return [source for name in entries if (source := source_of(folder / name)) is not None]
+    sources = [s for name in entries if (s := source_of(folder / name)) is not None]
+    for first, second in itertools.pairwise(sorted(sources, key=lambda source: source.name)):
+        if first.name == second.name:
+            raise UsageError(
+                f"{first.path} and {second.path} are both the task {first.name}; rename one."
+            )
+    return sources
 
 
 @attrs.frozen
@@ -132,6 +156,13 @@ class TaskCatalog:
         for word in wanted:
             for source, subtask in self._resolve(word):
                 chosen.setdefault((str(source.path), subtask), (source, subtask))
+        paths: dict[str, Path] = {}
+        for source, _ in chosen.values():
+            other = paths.setdefault(source.name, source.path)
+            if other != source.path:
+                raise UsageError(
+                    f"{other} and {source.path} are both the task {source.name}; run them apart."
+                )
         return list(chosen.values())
 
     def _resolve(self, word: str) -> list[tuple[TaskSource, str | None]]:
@@ -148,7 +179,9 @@ class TaskCatalog:
             matching = [s for s in self.sources if fnmatch.fnmatchcase(s.name, word)]
             if matching:
                 return [(source, None) for source in matching]
-        elif os.sep in word and (source := source_of(Path(word))) is not None:
+        elif (os.sep in word or word in (".", "..")) and (
+            source := source_of(Path(word))
+        ) is not None:
             return [(source, None)]
         raise UsageError(self._not_found(word, list(by_name)))
 

@@ -129,12 +129,14 @@ class Leaderboard:
 
     @property
     def overall_score(self) -> float | None:
-        """Plain mean of the tasks' scores; None without tasks."""
-        return _mean([task.score for task in self.tasks])
+        """Plain mean of the tasks' scores; None without tasks, or where a task gave no result."""
+        return None if self.failed_tasks else _mean([task.score for task in self.tasks])
 
     @property
     def overall_normalized_score(self) -> float | None:
         """Plain mean of the tasks' normalized scores: the one to read where scales differ."""
+        if self.failed_tasks:
+            return None
         return _mean_if_all(task.normalized_score for task in self.tasks)
 
     @property

@@ -57,7 +57,7 @@ def _stops(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 
 def _extraction(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    if value not in ANSWER_EXTRACTIONS:
+    if not isinstance(value, str) or value not in ANSWER_EXTRACTIONS:
         _refuse(field, "one of " + ", ".join(map(repr, ANSWER_EXTRACTIONS)), value)
 
 

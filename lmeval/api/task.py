@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 def _refuse(instance: object, field: attrs.Attribute[Any], expected: str, value: object) -> None:
     owner = type(instance).__name__
+    shown = repr(value)
+    shown = shown if len(shown) <= 200 else f"{shown[:200]}…"
     raise InvalidValueError(
-        f"{owner}.{field.name} must be {expected} (got {value!r}, a {type(value).__name__})."
+        f"{owner}.{field.name} must be {expected} (got {shown}, a {type(value).__name__})."
     )
 
 
@@ -45,8 +47,14 @@ def _check_keywords(instance: object, field: attrs.Attribute[Any], value: object
 
 def is_finite_number(value: object) -> bool:
     """Whether `value` is a finite real number (numpy's count, bool does not)."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_number and math.isfinite(float(value))  # type: ignore[arg-type]
+    if type(value) is float:  # the usual case, and the fast one
+        return math.isfinite(value)
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:  # an integer beyond the range of floats
+        return False
 
 
 def _check_number(instance: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -114,6 +122,19 @@ class ExampleScore:
     details: Mapping[str, Any] = attrs.field(factory=dict)
     """What else the metric has to say, such as the outcome of executed code."""
 
+    def fault(self) -> str | None:
+        """What is wrong with this row, or None; ScoreData asks it of each of its rows."""
+        # Not by validators: they would cost as much as the rest of the row's making.
+        if self.score is not None and not is_finite_number(self.score):
+            return "score is no finite number"
+        if not isinstance(self.id, str):
+            return "id is no string"
+        if not isinstance(self.prompt, str) or not isinstance(self.prediction, str):
+            return "prompt or prediction is no string"
+        if not isinstance(self.targets, tuple):
+            return "targets are no tuple"
+        return None
+
 
 def _as_tuple(rows: Iterable[ExampleScore]) -> tuple[ExampleScore, ...]:
     return tuple(rows)
@@ -146,6 +167,17 @@ class ScoreData:
     """What sets this sub-task apart when a task returns several."""
     per_example: tuple[ExampleScore, ...] = attrs.field(default=(), converter=_as_tuple, repr=False)
     """Every scored answer, if the task keeps them: gives standard errors and paired comparison."""
+
+    @per_example.validator
+    def _check_per_example(self, field: attrs.Attribute[Any], rows: object) -> None:
+        marks = set()
+        for row in self.per_example:
+            fault = row.fault() if isinstance(row, ExampleScore) else "class is not ExampleScore"
+            if fault is not None:
+                _refuse(self, field, f"free of rows whose {fault}", row)
+            marks.add((row.id, row.sample))
+        if len(marks) < len(self.per_example):
+            _refuse(self, field, "free of rows that share id and sample", self.per_example)
 
     @score_dict.validator
     def _check_score_dict(self, field: attrs.Attribute[Any], value: object) -> None:

@@ -35,7 +35,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_boolean(
         "fail_on_regression",
         False,
-        "Exit with 1 if a task got significantly worse.",
+        "Exit with 1 if a task got significantly worse, or gave no result in B.",
         flag_values=flag_values,
     )
     flags.DEFINE_boolean(
@@ -64,9 +64,10 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     from lmeval.api.leaderboard_reading import read_leaderboard
     from lmeval.cli import compare_report
 
+    before, after = read_leaderboard(args[0]), read_leaderboard(args[1])
     comparison = compare_leaderboards(
-        read_leaderboard(args[0]),
-        read_leaderboard(args[1]),
+        before,
+        after,
         ComparisonOptions(
             alpha=flag_values.alpha,
             seed=flag_values.seed,
@@ -81,4 +82,4 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     if all(task.verdict == "not tested" for task in comparison.tasks):
         # A gate that looked at nothing must not open.
         raise ResultsError("--fail_on_regression: no task of the two leaderboards could be tested.")
-    return int(bool(comparison.with_verdict("worse")))
+    return int(bool(comparison.with_verdict("worse")) or bool(after.failed_tasks))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from lmeval.api.errors import (
+    AnswerCountError,
     FatalModelError,
     ModelError,
     TransientModelError,
@@ -124,6 +125,7 @@ class Workers:
         self._returning: set[int] = set()
         self._gathering_s = 0.0
         self._announced_until = -math.inf
+        self._told_of_counts = False
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Ask `requests`, all of one kind, as soon as a worker is free."""
@@ -245,6 +247,8 @@ class Workers:
             outcome: Any
             try:
                 outcome = list_of_answers(part[0].kind.ask(self._model, [r.payload for r in part]))
+            except SystemExit as fault:
+                outcome = ModelError(f"the model called sys.exit({fault.code!r})")
             except BaseException as fault:
                 outcome = fault
             if not self._end(call):
@@ -332,6 +336,10 @@ class Workers:
     def _fault(self, call: _Call, fault: Exception) -> None:
         """Halve a batch until the guilty request is alone; ask that again if the fault may pass."""
         part, job = call.part, call.job
+        if isinstance(fault, AnswerCountError) and len(part) > 1 and not self._told_of_counts:
+            self._told_of_counts = True
+            said = str(fault).rstrip(".")
+            self._recipient.notice(f"{said}; they are asked again in smaller batches.")
         if isinstance(fault, _ENDS_THE_TASK) and len(tickets_of(part)) == 1:
             self._recipient.refused(part, fault)
             return
@@ -384,7 +392,7 @@ def checked_answers(
       ModelError: there is not one answer for each request, so that none can be attributed.
     """
     if len(given) != len(part):
-        raise ModelError(f"the model gave {len(given)} answers to {len(part)} requests")
+        raise AnswerCountError(f"the model gave {len(given)} answers to {len(part)} requests")
     answers = []
     for request, answer in zip(part, given, strict=True):
         try:

@@ -17,6 +17,7 @@ import attrs
 
 import lmeval
 from lmeval.api.errors import InvalidValueError, LmevalError, TaskError
+from lmeval.api.json_task_checks import TEXT_OPTIONS
 from lmeval.api.loading import describe_failure
 from lmeval.api.model import Model
 from lmeval.api.options import TaskOptions
@@ -26,6 +27,7 @@ from lmeval.api.task import ScoreData, Task
 from lmeval.engine.engine import Engine
 from lmeval.engine.samples import SamplesFolder
 from lmeval.engine.settings import EngineSettings
+from lmeval.models.adapter import Adapter, AdapterModel
 
 Notify = Callable[[str], None]
 
@@ -112,7 +114,7 @@ def run_tasks(
     ]
     results = [result for o in outcomes if not isinstance(o, LmevalError) for result in o]
     if errors and not results:
-        raise errors[0][1]
+        raise _no_result(errors)
     return Leaderboard(
         adapter=engine.name,
         model=engine.model_data(),
@@ -130,6 +132,16 @@ def run_tasks(
             "usage": engine.usage(),
         },
     )
+
+
+def _no_result(errors: Sequence[tuple[str, LmevalError]]) -> LmevalError:
+    """What to raise when no task gave a result: the one reason, or all of them."""
+    if len(errors) == 1:
+        return errors[0][1]
+    reasons = " ".join(f"{name}: {error}" for name, error in errors)
+    failure = TaskError(f"No task gave a result. {reasons}")
+    failure.exit_code = max(error.exit_code for _, error in errors)
+    return failure
 
 
 def _outcomes(
@@ -189,7 +201,7 @@ def _evaluate(
         raise TaskError(f"The task {loaded.name}: {error}") from error
     except LmevalError:
         raise
-    except Exception as error:  # a user's task may raise anything
+    except (Exception, SystemExit) as error:  # a user's task may raise anything
         reason = describe_failure(error, loaded.program)
         raise TaskError(f"The task {loaded.name} failed: {reason}") from error
     scores = [scores] if isinstance(scores, ScoreData) else scores
@@ -209,9 +221,23 @@ def _accepted_wishes(loaded: LoadedTask, options: TaskOptions, notify: Notify) -
         wishes["max_examples"] = options.max_examples
     if "random_seed" in accepted:
         wishes["random_seed"] = 0 if options.seed is None else options.seed
-    if loaded.program and options.max_examples is not None and "max_examples" not in accepted:
-        notify(f"{loaded.name}: takes no max_examples, so it runs in full.")
+    ignored = [name for name in _ignored_options(loaded, wishes) if _is_set(options, name)]
+    if ignored:
+        notify(f"{loaded.name}: does not take {', '.join(ignored)}, and runs without.")
     return wishes
+
+
+def _ignored_options(loaded: LoadedTask, wishes: Mapping[str, int]) -> Sequence[str]:
+    """The options that a task does not follow, set or not."""
+    if loaded.program is None:
+        return getattr(loaded.task, "ignored_options", ())
+    taken = {"max_examples": "max_examples" in wishes, "seed": "random_seed" in wishes}
+    names = ["shots", *TEXT_OPTIONS, *(name for name, is_taken in taken.items() if not is_taken)]
+    return [name for name in names if name not in getattr(loaded.task, "followed_options", ())]
+
+
+def _is_set(options: TaskOptions, name: str) -> bool:
+    return getattr(options, name) not in (None, (0,))
 
 
 def _sandbox_report(options: TaskOptions) -> dict[str, Any] | None:
@@ -231,8 +257,8 @@ def environment() -> dict[str, str]:
 
 
 def evaluate(
-    tasks: Sequence[str],
-    model: Model,
+    tasks: str | Sequence[str],
+    model: Model | Adapter,
     options: TaskOptions | None = None,
     *,
     tasks_dirs: Sequence[str] = (),
@@ -241,8 +267,8 @@ def evaluate(
     """Evaluate a model on tasks: the whole of the command line's main job as one call.
 
     Args:
-      tasks: names, patterns, paths or `all`.
-      model: the model; `AdapterModel` wraps an object with `name` and `generate(prompts)`.
+      tasks: names, patterns, paths or `all`; one, or several.
+      model: the model, or an object with `name` and `generate(prompts)`.
       options: shots, limits, seed and so on.
       tasks_dirs: your own tasks folders.
       engine_settings: batch size, concurrency, cache and so on; nothing is cached unless said.
@@ -254,6 +280,13 @@ def evaluate(
       LmevalError: a task is unknown or faulty, or every task failed.
     """
     options = options or TaskOptions()
-    loaded = load_tasks(tasks, options, tasks_dirs)
-    with Engine(model, engine_settings or EngineSettings()) as engine:
-        return run_tasks(loaded, engine, options)
+    wanted = [tasks] if isinstance(tasks, str) else list(tasks)
+    loaded = load_tasks(wanted, options, tasks_dirs)
+    asked = model if isinstance(model, Model) else AdapterModel(model)
+    flags = {
+        field.name: getattr(options, field.name)
+        for field in attrs.fields(TaskOptions)
+        if field.name not in ("sandbox", "seed")
+    }
+    with Engine(asked, engine_settings or EngineSettings()) as engine:
+        return run_tasks(loaded, engine, options, flags={"task": wanted, **flags})

@@ -23,22 +23,26 @@ class ReplayModel(BatchModel):
 
     The file holds JSON lines of the form `{"task", "id", "prediction"}`, matched by the task's name
     and the example's id, or `{"prompt", "prediction"}`, matched by the exact prompt (used too where
-    a task's prompts carry no id). Further keys are of no effect. Where several lines answer the
-    same question, the n-th of them answers its n-th occurrence within a task's call; a single line
-    answers all occurrences.
+    a task's prompts carry no id). Further keys are of no effect. A line answers all occurrences
+    of its question. With `samples`, several lines may answer one question: the n-th of them answers
+    its n-th occurrence.
     """
 
-    def __init__(self, *, path: str | os.PathLike[str], name: str | None = None) -> None:
+    def __init__(
+        self, *, path: str | os.PathLike[str], name: str | None = None, samples: bool = False
+    ) -> None:
         """Read the recorded answers.
 
         Args:
           path: a `.jsonl` or `.jsonl.gz` file.
           name: the name that stands in tables; the file's name without its endings unless given.
+          samples: whether several lines for one question are its samples; else they are refused.
 
         Raises:
           TaskFileError: the file cannot be read or a line is not as it must be.
         """
         self._path = Path(path)
+        self._samples = samples
         self._name = name or self._path.name.removesuffix(".gz").removesuffix(".jsonl")
         self._answers: dict[_Key, str | list[str]] = {}
         for line, text in read_lines(path):
@@ -53,6 +57,13 @@ class ReplayModel(BatchModel):
         earlier = self._answers.get(key)
         if earlier is None:
             self._answers[key] = prediction
+        elif not self._samples:
+            question = f"{key[0]} {key[1]!r}" if isinstance(key, tuple) else "the same prompt"
+            raise TaskFileError(
+                self._path,
+                f"a second answer to {question}; pass samples=true if each is a sample of its own.",
+                line,
+            )
         elif isinstance(earlier, str):
             self._answers[key] = [earlier, prediction]
         else:

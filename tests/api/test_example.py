@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lmeval.api.errors import LmevalError, TaskFileError
 from lmeval.api.example import read_examples
-from lmeval.api.json_task import read_rows
+from lmeval.api.loading import read_rows
 
 ROW = {"id": "q1", "prompt": "2 + 2?", "targets": ["4"], "metric": "exact_match"}
 
@@ -149,7 +149,7 @@ def test_a_bare_target_is_one_target(tmp_path):  # P010
     ],
 )
 def test_a_missing_or_blank_target_is_refused(tmp_path, line):  # P011
-    with pytest.raises(TaskFileError, match=r"line 1: .*target"):
+    with pytest.raises(TaskFileError, match=r"line 1, column \d+: .*target|line 1: .*target"):
         read(tmp_path, line)
 
 

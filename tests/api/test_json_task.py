@@ -6,7 +6,7 @@ import math
 import pytest
 
 from lmeval import BatchModel, Completion, Example, JsonTask, ModelData, TaskOptions
-from lmeval.api.errors import MetricError, TaskError, UsageError
+from lmeval.api.errors import ExampleError, MetricError, TaskError, UsageError
 from lmeval.api.metrics import Metric, metric
 from lmeval.api.model import LogProbs
 from lmeval.api.scoring import Answer, AnswerReader, score_answers
@@ -90,7 +90,7 @@ def test_no_answer_found_is_wrong_and_marked():  # P041
 
 
 def test_a_target_that_extraction_cannot_find_is_refused():
-    with pytest.raises(TaskError, match=r"example 'r2' of the task t: .*'1,234'"):
+    with pytest.raises(ExampleError, match=r"example 'r2': .*'1,234'"):
         JsonTask("t", rows("4", "1,234"), TaskSettings(answer_extraction="number"))
 
 
@@ -157,11 +157,75 @@ def test_the_preferred_score_may_be_a_further_metric():
 
 
 def test_a_preferred_score_that_is_not_given_is_said():
-    task = JsonTask("t", rows("a"), TaskSettings(preferred_score="bleurt"))
-    with pytest.raises(
-        TaskError, match=r"prefers the score 'bleurt', but gives only 'exact_match'"
-    ):
-        task.evaluate_model(Scripted("a"))
+    with pytest.raises(TaskError, match=r"prefers the score 'bleurt', but gives only 'exact"):
+        JsonTask("t", rows("a"), TaskSettings(preferred_score="bleurt"))
+
+
+def test_rows_carry_the_preferred_score():
+    settings = TaskSettings(metrics=("exact_match",), preferred_score="exact_match")
+    task = JsonTask("t", rows("a b", metric_name="token_f1"), settings)
+    score = task.evaluate_model(Scripted("a"))
+    (row,) = score.per_example
+    assert score.score == row.score == 0.0
+    assert row.scores == {"token_f1": pytest.approx(2 / 3), "exact_match": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("example", "settings", "reason"),
+    [
+        (Example("1", "q", ("",), "exact_match"), {}, "a target is empty"),
+        (Example("1", "q", (), "exact_match"), {}, "at least one string"),
+        (Example("1", "q", "Paris", "exact_match"), {}, "sequence of at least one string"),
+        (Example("1", "q", ("(B)",), "exact_match"), {"metrics": ("multiple_choice",)}, "begin"),
+        (Example("1", "q", ("a",), "choice_likelihood"), {}, "choices"),
+    ],
+)
+def test_examples_that_cannot_be_scored_are_refused(example, settings, reason):
+    with pytest.raises(ExampleError, match=f"The example '1': .*{reason}"):
+        JsonTask("t", [example], TaskSettings(**settings))
+
+
+def test_one_metric_and_unique_ids_in_python_too():
+    with pytest.raises(ExampleError, match="its metric is 'rouge_l', not 'exact_match'"):
+        JsonTask("t", [*rows("a"), Example("x", "q", ("a",), "rouge_l")])
+    with pytest.raises(ExampleError, match="another example has the same id"):
+        JsonTask("t", [*rows("a"), *rows("b")])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"output_regex": "x"},
+        {"answer_extraction": "letter"},
+        {"max_length": 5},
+        {"stop_string": ("x",)},
+        {"num_samples": 2},
+        {"metrics": ("token_f1",)},
+    ],
+)
+def test_settings_of_written_answers_do_not_go_with_choices(settings):
+    name = next(iter(settings))
+    with pytest.raises(TaskError, match=f"no written answer for the setting '{name}'"):
+        JsonTask("t", choice_rows("yes"), TaskSettings(**settings))
+
+
+def test_pass_at_k_needs_answers_with_scores_of_their_own():
+    with pytest.raises(TaskError, match="asks for pass@k, but 'macro_f1'"):
+        JsonTask("t", rows("a", metric_name="macro_f1"), TaskSettings(pass_at_k=(1,)))
+
+
+def test_options_of_written_answers_are_no_fault_of_choices():
+    task = JsonTask("t", choice_rows("yes"), options=TaskOptions(output_regex="x"))
+    assert "output_regex" in task.ignored_options
+    assert task.settings.output_regex is None
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_shots_do_not_depend_on_the_order_of_rows(order):
+    examples = rows(*"abcdefgh")[::order]
+    prompts = JsonTask("t", examples, options=TaskOptions(shots=(3,))).prompts(3)
+    in_order = JsonTask("t", rows(*"abcdefgh"), options=TaskOptions(shots=(3,))).prompts(3)
+    assert prompts == in_order[::order]
 
 
 def test_low_and_high_come_from_the_settings_or_the_metric():

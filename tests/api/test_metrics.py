@@ -239,6 +239,29 @@ def test_substring_contains(target, prediction, score):
     assert substring_contains(prediction, [target], {}) == score
 
 
+@pytest.mark.parametrize(
+    ("target", "prediction", "score"),
+    [
+        ("A", "A", 1),  # P024
+        ("A", "zebra", 0),
+        ("A", "", 0),
+        ("5", "25", 0),
+        ("5", "25 or 5.", 1),
+        ("11", "711 and 11", 1),
+        ("new york", "(New York)", 1),
+        ("book", "books", 0),
+    ],
+)
+def test_substring_contains_of_whole_words(target, prediction, score):
+    assert substring_contains(prediction, [target], {"whole_words": True}) == score
+
+
+def test_whole_words_is_true_or_false():
+    assert "whole_words" in find_metric("substring_contains").check_row(
+        ["a"], {"whole_words": "yes"}
+    )
+
+
 def test_substring_contains_takes_any_target():
     assert substring_contains("a small cat", ["dog", "cat"], {}) == 1
 

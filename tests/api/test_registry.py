@@ -186,6 +186,89 @@ def test_the_hash_changes_with_content_alone(tasks):
     assert content_hash(tasks / "words") != before
 
 
+@pytest.mark.parametrize("kind", ["python", "metrics"])
+def test_programs_of_two_tasks_may_have_modules_of_one_name(tmp_path, kind):
+    for name, value in (("a", 0.1), ("b", 0.2)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "helper.py").write_text(f"VALUE = {value}")
+        if kind == "python":
+            late = PROGRAM.replace('{"s": 1.0}', '{"s": VALUE + late()}').replace("\nclass", LATE)
+            (folder / "task.py").write_text(late)
+        else:
+            (folder / "metrics.py").write_text(METRIC.replace("NAME", name))
+            (folder / "task.jsonl").write_text(ROW.replace("exact_match", f"constant_{name}"))
+    tasks = [load(tmp_path / name) for name in "ab"]
+    if kind == "python":
+        assert [task.evaluate_model(None).score for task in tasks] == [0.2, 0.4]
+    else:
+        assert [task.metric.function("", (), {}) for task in tasks] == [0.1, 0.2]
+
+
+LATE = """
+from helper import VALUE
+def late():
+    import helper
+    return helper.VALUE
+class"""
+METRIC = """
+import helper
+from lmeval import metric
+@metric("constant_NAME")
+def constant(prediction, targets, extras):
+    return helper.VALUE
+"""
+
+
+def test_packages_and_relative_imports_work_beside_a_task(tasks):
+    package = tasks / "mine" / "parts"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .deep import NAME")
+    (package / "deep.py").write_text("import other\nNAME = other.NAME")
+    (tasks / "mine" / "other.py").write_text("NAME = 'mine'")
+    head = "import parts.deep\nfrom parts import deep, NAME\nfrom . import other\n"
+    head += "assert parts.deep is deep and other.NAME == NAME == 'mine'\n"
+    (tasks / "mine" / "task.py").write_text(head + PROGRAM)
+    assert load(tasks / "mine").get_task_details().name == "mine"
+
+
+@pytest.mark.parametrize("file", ["task.jsonl", "task.json"])
+def test_a_file_of_a_folder_means_the_folder(tasks, file):
+    (tasks / "words" / "task.json").write_text("{}")
+    assert source_of(tasks / "words" / file) == source_of(tasks / "words")
+
+
+def test_a_folder_of_tasks_is_no_task(tasks):
+    with pytest.raises(UsageError, match="words is a task itself"):
+        TaskCatalog.of([tasks / "words"])
+
+
+def test_two_tasks_of_one_name_in_a_folder_are_refused(tasks):
+    (tasks / "words.jsonl").write_text(ROW)
+    with pytest.raises(UsageError, match="are both the task words; rename one"):
+        TaskCatalog.of([tasks])
+
+
+def test_two_tasks_of_one_name_in_a_run_are_refused(tasks, tmp_path):
+    other = tmp_path / "elsewhere" / "words"
+    other.mkdir(parents=True)
+    (other / "task.jsonl").write_text(ROW)
+    with pytest.raises(UsageError, match="are both the task words; run them apart"):
+        TaskCatalog.of([tasks]).select(["words", str(other)])
+
+
+def test_the_current_folder_is_named_by_its_name(tasks, monkeypatch):
+    monkeypatch.chdir(tasks / "words")
+    from pathlib import Path
+
+    assert source_of(Path(".")).name == "words"
+
+
+def test_mentioning_bigbench_is_no_import(tasks):
+    (tasks / "mine" / "task.py").write_text("# import bigbench is not needed\n" + PROGRAM)
+    assert source_of(tasks / "mine").kind == "python"
+
+
 def test_what_a_program_inherits_is_part_of_its_content(tasks, monkeypatch):
     shared = tasks / "shared_base.py"
     shared.write_text(PROGRAM.replace("class Mine", "class Base"))

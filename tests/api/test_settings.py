@@ -4,9 +4,11 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lmeval.api.errors import InvalidValueError, TaskFileError
-from lmeval.api.settings import TaskSettings, read_settings, settings_from_json
+from lmeval.api.settings import SETTING_NAMES, TaskSettings, read_settings, settings_from_json
 
 
 def test_by_default_the_prompt_is_sent_as_it_is():
@@ -44,7 +46,9 @@ def test_notes_for_readers_are_allowed():
         ("max_length", 0, "'max_length' must be a whole number of at least 1"),
         ("max_length", True, "'max_length' must be a whole number"),
         ("answer_extraction", "word", "'answer_extraction' must be one of 'letter', 'number'"),
+        ("answer_extraction", [], "'answer_extraction' must be one of"),
         ("low_score", "0", "'low_score' must be a number"),
+        ("low_score", 10**400, "'low_score' must be a number"),
         ("num_samples", 0, "'num_samples' must be a whole number of at least 1"),
         ("pass_at_k", [5], r"numbers from 1 to num_samples \(1\)"),
         ("pass_at_k", 5, "'pass_at_k' must be a list"),
@@ -83,3 +87,18 @@ def test_a_byte_order_mark_is_allowed(tmp_path):
     path = tmp_path / "task.json"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps({"name": "a"}).encode())
     assert read_settings(path).name == "a"
+
+
+@given(
+    key=st.sampled_from(SETTING_NAMES),
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+        max_leaves=4,
+    ),
+)
+def test_any_value_is_taken_or_refused_by_name(key, value):
+    try:
+        settings_from_json({key: value})
+    except InvalidValueError as error:
+        assert key in str(error) or "regular expression" in str(error) or "groups" in str(error)

@@ -97,3 +97,29 @@ def test_a_task_without_its_methods_cannot_be_made():
 
     with pytest.raises(TypeError, match="evaluate_model"):
         Unfinished()
+
+
+def example_row(**changes):
+    values = {"id": "1", "score": 1.0, "prompt": "q", "prediction": "a", "targets": ("a",)}
+    return ExampleScore(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (1, "class is not ExampleScore"),
+        (example_row(score=True), "score is no finite number"),
+        (example_row(score=math.nan), "score is no finite number"),
+        (example_row(id=1), "id is no string"),
+        (example_row(prediction=None), "prediction is no string"),
+        (example_row(targets="Paris"), "targets are no tuple"),
+    ],
+)
+def test_rows_that_are_none_are_refused(row, reason):
+    with pytest.raises(InvalidValueError, match=rf"ScoreData\.per_example .*{reason}"):
+        ScoreData({"a": 1.0}, "a", 0, 0, 1, per_example=[row])
+
+
+def test_rows_can_be_told_apart():
+    with pytest.raises(InvalidValueError, match="share id and sample"):
+        ScoreData({"a": 1.0}, "a", 0, 0, 1, per_example=[example_row(), example_row()])

@@ -349,3 +349,40 @@ def test_a_fault_that_every_request_would_meet_ends_the_task_at_once():
     ):
         engine.for_task("t").generate_text([str(number) for number in range(40)])
     assert Locked.calls <= 2
+
+
+class Told:
+    """Keeps the notices that an engine gives."""
+
+    def __init__(self):
+        self.notices = []
+
+    def advanced(self, task, counts):
+        pass
+
+    def finished(self, task):
+        pass
+
+    def tick(self):
+        pass
+
+    def notice(self, message):
+        self.notices.append(message)
+
+
+def test_a_wrong_number_of_answers_is_told_once_with_both_counts():
+    told = Told()
+    model = ScriptedModel(lambda prompts: ["x"])
+    with Engine(model, EngineSettings(batch_size=8), progress=told) as engine:
+        assert engine.generate_text([str(number) for number in range(16)]) == ["x"] * 16
+    assert told.notices == [
+        "the model gave 1 answers to 8 requests; they are asked again in smaller batches."
+    ]
+
+
+def test_a_model_that_calls_exit_fails_its_requests():
+    def leave(prompts):
+        raise SystemExit(3)
+
+    with Engine(ScriptedModel(leave), EngineSettings(max_retries=0)) as engine:
+        assert "sys.exit(3)" in engine.generate_text("q").error

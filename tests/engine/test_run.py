@@ -32,7 +32,7 @@ class Asking(Task):
     def evaluate_model(self, model, max_examples=-1, random_seed=None):
         self.wishes = (max_examples, random_seed)
         model.generate_text("q")
-        if isinstance(self.result, Exception):
+        if isinstance(self.result, BaseException):
             raise self.result
         return self.result
 
@@ -76,12 +76,40 @@ def test_without_wishes_the_seed_is_still_fixed():
     assert task.wishes == (-1, 0)
 
 
-def test_a_limit_that_a_program_does_not_take_is_said(tmp_path):
+@pytest.mark.parametrize(
+    ("task", "options", "ignored"),
+    [
+        (Unbounded(GOOD), {"max_examples": 3}, "max_examples"),
+        (Unbounded(GOOD), {"seed": 1, "shots": 2}, "shots, seed"),
+        (Asking(GOOD), {"seed": 1, "max_examples": 3}, None),
+        (Asking(GOOD), {"output_regex": "x", "stop_string": "y"}, "stop_string, output_regex"),
+        (Asking(GOOD), {"answer_extraction": "letter", "max_length": 5}, "max_length, answer_ext"),
+    ],
+)
+def test_what_a_program_does_not_take_is_said(tmp_path, task, options, ignored):
     messages = []
-    loaded = [LoadedTask("t", Unbounded(GOOD), "hash", tmp_path / "task.py")]
+    loaded = [LoadedTask("t", task, "hash", tmp_path / "task.py")]
     with Engine(AdapterModel(Mute()), EngineSettings()) as engine:
-        run_tasks(loaded, engine, TaskOptions(max_examples=3), notify=messages.append)
-    assert messages == ["t: takes no max_examples, so it runs in full."]
+        run_tasks(loaded, engine, TaskOptions(**options), notify=messages.append)
+    assert len(messages) == (ignored is not None)
+    assert ignored is None or messages[0].startswith(f"t: does not take {ignored}")
+
+
+def test_a_task_that_calls_exit_is_a_failed_task():
+    board = run(Asking(GOOD), Asking(SystemExit(3)))
+    assert "SystemExit: 3" in board.failed_tasks[0].reason
+    assert board.overall_score is None
+
+
+def test_when_no_task_has_a_result_every_reason_is_given():
+    with pytest.raises(LmevalError, match=r"t0: .*oh.* t1: .*ah"):
+        run(Asking(RuntimeError("oh")), Asking(RuntimeError("ah")))
+
+
+def test_names_models_and_shots_may_be_given_simply():
+    board = lmeval.evaluate("arithmetic", Mute(), TaskOptions(shots=1))
+    assert (board.adapter, board.tasks[0].number_of_shots) == ("mute", 1)
+    assert board.flags["shots"] == (1,)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from lmeval.api.errors import TaskFileError, UnsupportedByModel
-from lmeval.api.json_task import JsonTask, read_rows
-from lmeval.api.loading import load_jsonl_task
+from lmeval.api.json_task import JsonTask
+from lmeval.api.loading import load_jsonl_task, read_rows
 from lmeval.api.model import Prompt
 from lmeval.api.options import TaskOptions
 from lmeval.engine.engine import Engine
@@ -75,7 +75,9 @@ def test_one_line_answers_every_occurrence(tmp_path):
 
 @pytest.mark.parametrize("predictions", [["a", "b", "c"], ["a", "a", "b"], ["", "", "x"]])
 def test_the_nth_line_answers_the_nth_occurrence_in_every_call(tmp_path, predictions):
-    model = replay(tmp_path, [row("1", text) for text in predictions] + [row("2", "other")])
+    model = replay(
+        tmp_path, [row("1", text) for text in predictions] + [row("2", "other")], samples=True
+    )
     asked = [prompt("1"), prompt("2"), prompt("1"), prompt("1")]
     expected = [predictions[0], "other", *predictions[1:]]
     assert model.generate_text(asked) == expected
@@ -83,7 +85,7 @@ def test_the_nth_line_answers_the_nth_occurrence_in_every_call(tmp_path, predict
 
 
 def test_an_occurrence_noted_by_the_engine_goes_before_counting(tmp_path):
-    model = replay(tmp_path, [row("1", "a"), row("1", "b"), row("1", "c")])
+    model = replay(tmp_path, [row("1", "a"), row("1", "b"), row("1", "c")], samples=True)
     third = Prompt.numbered(prompt("1"), 2)
     assert model.generate_text([third, prompt("1")]) == ["c", "a"]
 
@@ -93,12 +95,18 @@ def test_samples_keep_their_order_through_the_engine(tmp_path, batch_size):
     rows = [row(str(n), f"{n}{letter}") for n in range(3) for letter in "abc"]
     asked = [prompt(str(n)) for n in range(3) for _ in "abc"]
     settings = EngineSettings(batch_size=batch_size)
-    with Engine(replay(tmp_path, rows), settings) as engine:
+    with Engine(replay(tmp_path, rows, samples=True), settings) as engine:
         assert engine.generate_text(asked) == [each["prediction"] for each in rows]
 
 
+@pytest.mark.parametrize("second", ["a", "b"])
+def test_two_answers_to_one_question_are_refused_unless_they_are_samples(tmp_path, second):
+    with pytest.raises(TaskFileError, match="line 2: a second answer to t '1'; pass samples=true"):
+        replay(tmp_path, [row("1", "a"), row("1", second)])
+
+
 def test_more_samples_than_lines_are_an_error(tmp_path):
-    model = replay(tmp_path, [row("1", "a"), row("1", "b")])
+    model = replay(tmp_path, [row("1", "a"), row("1", "b")], samples=True)
     with pytest.raises(
         UnsupportedByModel, match=r"has 2 recorded answers to task 't', id '1', but sample number 3"
     ):
