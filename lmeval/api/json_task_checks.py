@@ -64,29 +64,24 @@ def check_examples(
     Raises:
       ExampleError: an example is not as it must be; `example` is the one.
     """
-    own, ids = metrics[0], set()
+    own = metrics[0]
+    checks = [(metric.name, metric.check_row) for metric in metrics if metric.check_row]
     extraction = settings.answer_extraction if own.kind == "example" else None
     for example in examples:
-        ids.add(example.id)
+        targets, extras = example.targets, example.extras
         if example.metric != own.name:
             raise ExampleError(example, f"its metric is {example.metric!r}, not {own.name!r}")
-        reason = _reason(example, metrics)
-        if reason is None and extraction is not None:
-            reason = unreachable_targets(extraction, own.function, example.targets, example.extras)
-        if reason is not None:
-            raise ExampleError(example, reason)
+        if not targets or isinstance(targets, str):
+            raise ExampleError(example, "its targets must be a sequence of at least one string")
+        for name, check in checks:
+            reason = check(targets, extras)
+            if reason is not None:
+                raise ExampleError(example, f"{reason} (metric {name})")
+        if extraction is not None:
+            reason = unreachable_targets(extraction, own.function, targets, extras)
+            if reason is not None:
+                raise ExampleError(example, reason)
+    ids = {example.id for example in examples}
     if len(ids) < len(examples):
         twice = next(e for n, e in enumerate(examples) if e.id in {f.id for f in examples[:n]})
         raise ExampleError(twice, "another example has the same id")
-
-
-def _reason(example: Example, metrics: Sequence[Metric]) -> str | None:
-    """Why the example cannot be scored, by the first metric that says so."""
-    if not example.targets or isinstance(example.targets, str):
-        return "its targets must be a sequence of at least one string"
-    for metric in metrics:
-        if metric.check_row is not None:
-            reason = metric.check_row(example.targets, example.extras)
-            if reason is not None:
-                return f"{reason} (metric {metric.name})"
-    return None

@@ -237,7 +237,9 @@ def targets_of(targets: Sequence[str]) -> Sequence[str]:
 
 def refuse_blank_target(targets: Sequence[str], extras: Mapping[str, Any]) -> str | None:
     """A row check: a target of nothing but white space would make silence, or anything, right."""
-    if any(not target.strip() for target in targets_of(targets)):
+    for target in targets_of(targets):
+        if target and not target.isspace():
+            continue
         return "a target is empty (or white space only), so that a silent model would be right"
     return None
 

@@ -10,7 +10,9 @@ import pytest
 from scripted_server import Reply, ScriptedServer, chat_reply
 
 from lmeval.api.errors import (
+    FatalModelError,
     MissingExtraError,
+    FatalModelError,
     ModelError,
     TransientModelError,
     UnsupportedByModel,
@@ -104,8 +106,8 @@ def test_the_request_is_handed_over(
         (ProvidersError("slow down", 429), TransientModelError),
         (ProvidersError("overloaded", 529), TransientModelError),
         (ProvidersError("timeout", 408), TransientModelError),
-        (ProvidersError("who?", 401), ModelError),
-        (ProvidersError("no such model", 404), ModelError),
+        (ProvidersError("who?", 401), FatalModelError),
+        (ProvidersError("no such model", 404), FatalModelError),
         (KeyError("a fault of litellm"), KeyError),
     ],
 )
