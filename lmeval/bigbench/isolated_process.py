@@ -194,8 +194,8 @@ class _LoadedTask:
 
 def _lock_down(parent: int, memory_mb: int, stack_mb: int, needs_filter: bool) -> None:
     size = _lockdown.address_space()
-    _lockdown.die_with_parent(parent)
     _lockdown.drop_root()
+    _lockdown.die_with_parent(parent)  # after it: a change of user takes this away again
     _lockdown.limit_worker(stack_mb)
     if _lockdown.LINUX:
         _lockdown.forbid_new_privileges()

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import attrs
 
 from lmeval.api.answers import ANSWER_EXTRACTIONS
-from lmeval.api.errors import TaskError
 from lmeval.api.model import Completion, LogProbs, Model
 from lmeval.api.options import TaskOptions
 from lmeval.api.task import ScoreData, Task, TaskMetadata
@@ -51,14 +50,11 @@ class LeafTask(Task):
         Args:
           settings: what the file says beside the examples.
           store: the distinct examples.
-          facts: what is known of them.
+          facts: what is known of them; they are enough for the number of shots.
           options: the run's wishes; they go before the file's settings.
           choice_seed: the seed of the order in which choices are shown.
           rouge_seed: report rouge as BIG-bench does, as the median of bootstrap means drawn with
             this seed, in place of the mean.
-
-        Raises:
-          TaskError: there are too few distinct examples for the number of shots.
         """
         self.settings = _with_options(settings, options)
         self.facts = facts
@@ -68,7 +64,6 @@ class LeafTask(Task):
         self._maker = QuestionMaker(
             task=self.name, store=store, facts=facts, style=settings.style, choice_seed=choice_seed
         )
-        self._check_shots()
 
     @property
     def name(self) -> str:
@@ -161,17 +156,6 @@ class LeafTask(Task):
         if name is None or completion.error:
             return str(completion)
         return ANSWER_EXTRACTIONS[name](completion)
-
-    def _check_shots(self) -> None:
-        shots, n = max(self.options.shots), self.facts.n_distinct
-        if n == 0:
-            raise TaskError(f"The task {self.name} has an empty list of examples.")
-        usable = n - max(map(len, self.facts.twins.values()), default=1)
-        if shots > usable:
-            raise TaskError(
-                f"The task {self.name} has {n} distinct examples, too few for {shots} shots; ask "
-                f"for at most {usable}."
-            )
 
 
 def _with_options(settings: LeafSettings, options: TaskOptions) -> LeafSettings:

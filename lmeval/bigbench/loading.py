@@ -175,6 +175,7 @@ def _make_leaf(loaded: _Loaded, parent: str | None, settings: LoadSettings) -> L
     leaf_settings = read_leaf_settings(
         loaded.owner, loaded.header, identity, loaded.store, loaded.facts
     )
+    _check_number_of_examples(loaded, max(settings.options.shots))
     if loaded.facts.n_duplicates:
         _logger.info("%s: %d duplicates left out", identity.name, loaded.facts.n_duplicates)
     try:
@@ -189,6 +190,18 @@ def _make_leaf(loaded: _Loaded, parent: str | None, settings: LoadSettings) -> L
         choice_seed=settings.choice_seed,
         rouge_seed=settings.rouge_seed,
     )
+
+
+def _check_number_of_examples(loaded: _Loaded, n_shots: int) -> None:
+    n = loaded.facts.n_distinct
+    if n == 0:
+        raise TaskFileError(loaded.owner, "has an empty list of examples.")
+    usable = n - max(map(len, loaded.facts.twins.values()), default=1)
+    if n_shots > usable:
+        raise TaskFileError(
+            loaded.owner,
+            f"has {n} distinct examples, too few for {n_shots} shots; ask for at most {usable}.",
+        )
 
 
 def _make_container(loaded: _Loaded, parts: list[_Loaded], settings: LoadSettings) -> ContainerTask:

@@ -48,8 +48,7 @@ def test_a_faulty_task_is_one_sentence_with_the_file(tmp_path, changes, reason):
     with pytest.raises(LmevalError, match=reason) as caught:
         load(folder)
     assert "\n" not in str(caught.value)
-    if not isinstance(caught.value, TaskError) or isinstance(caught.value, TaskFileError):
-        assert str(folder / "task.json") in str(caught.value)
+    assert str(folder / "task.json") in str(caught.value)
 
 
 EXAMPLE_FAULTS = [
