@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import numbers
 import os
+import stat
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +17,9 @@ import attrs
 from lmeval.api import strict_json
 from lmeval.api.errors import ResultsError
 from lmeval.api.leaderboard_reading import read_leaderboard
+from lmeval.api.model import ModelData
 from lmeval.api.results import SCHEMA, Leaderboard, SubtaskResult, TaskResult
-from lmeval.api.task import ExampleScore
+from lmeval.api.task import ExampleScore, is_finite_number
 
 TIME_FIELDS = frozenset({"timestamp", "timing", "latency_ms"})
 """The names under which everything stands that depends on the clock."""
@@ -74,9 +75,9 @@ def _task_to_json(task: TaskResult, include_per_example: bool) -> dict[str, Any]
 def _subtask_to_json(part: SubtaskResult) -> dict[str, Any]:
     value = attrs.asdict(part)
     undefined = {
-        str(name): repr(score)
+        str(name): "too large" if isinstance(score, numbers.Integral) else repr(score)
         for name, score in part.score_dict.items()
-        if isinstance(score, numbers.Real) and not math.isfinite(score)
+        if isinstance(score, numbers.Real) and plain(score) is None
     }
     if undefined:
         value["undefined_scores"] = undefined
@@ -103,8 +104,8 @@ def row_to_json(row: ExampleScore, subtask: str | None = None) -> dict[str, Any]
 
 
 def plain(value: Any) -> Any:
-    """`value` made of what JSON has: numpy's numbers become Python's, NaN and infinity null."""
-    if value is None or isinstance(value, (bool, int)):
+    """`value` made of what JSON has: numpy's numbers become Python's, those beyond floats null."""
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return str(value)
@@ -112,11 +113,10 @@ def plain(value: Any) -> Any:
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(entry) for entry in value]
-    if isinstance(value, numbers.Integral):
-        return int(value)
     if isinstance(value, numbers.Real):
-        number = float(value)
-        return number if math.isfinite(number) else None
+        if not is_finite_number(value):
+            return None
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     return str(value)
@@ -141,22 +141,22 @@ def write_leaderboard(
     """Write leaderboard.json; a reader sees the old file or the new one, never half of either.
 
     Raises:
-      ResultsError: the file cannot be written, or holds a run of another configuration and
-        `overwrite` is off.
+      ResultsError: the file cannot be written, or holds what would be lost (a run of another
+        configuration, or answers that are not to be written now) and `overwrite` is off.
     """
     if not overwrite:
-        refuse_other_run(path, RunConfiguration.of(board))
+        refuse_other_run(path, RunConfiguration.of(board), include_per_example)
     write_json(leaderboard_to_json(board, include_per_example), path)
 
 
 def write_json(value: Any, path: str | os.PathLike[str]) -> None:
-    """Write JSON to a temporary file beside `path`, then rename it.
+    """Write JSON to a temporary file, then rename it to `path`, or to what that links to.
 
     Raises:
       ResultsError: it cannot be written; an older file at `path` is as it was.
     """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}-{threading.get_ident()}.tmp")
+    target = _target(path)
+    temporary = _temporary(target)
     content = strict_json.encode_text(_formatted(value)) + b"\n"
     try:
         with open(temporary, "xb") as file:
@@ -167,7 +167,45 @@ def write_json(value: Any, path: str | os.PathLike[str]) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        raise ResultsError(f"{target}: cannot be written: {error.strerror or error}.") from error
+        raise _not_writable(path, error) from error
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise ResultsError if a file cannot be written to `path`; found out by beginning to."""
+    temporary = _temporary(_target(path))
+    try:
+        with open(temporary, "xb"):
+            pass
+        os.unlink(temporary)
+    except OSError as error:
+        raise _not_writable(path, error) from error
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """The regular file to write for `path`, there already or not; links are followed."""
+    if not os.fspath(path):
+        raise ResultsError("The name of the file to write is empty; name one.")
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    except OSError as error:
+        raise _not_writable(path, error) from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise ResultsError(f"{path}: is {kind}, where a file is to be written; name a file.")
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        # Renaming would replace it all the same.
+        raise ResultsError(f"{path}: is write-protected; name another file.")
+    return Path(os.path.realpath(path))
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".lmeval.{os.getpid()}-{threading.get_ident()}.tmp")
+
+
+def _not_writable(path: str | os.PathLike[str], error: OSError) -> ResultsError:
+    return ResultsError(f"{path}: cannot be written: {error.strerror or error}.")
 
 
 def _formatted(value: Any, indent: str = "") -> str:
@@ -196,6 +234,7 @@ class RunConfiguration:
     """What makes a run this run and no other."""
 
     adapter: str
+    model: ModelData
     fingerprint: str | None
     seed: int | None
     flags: Mapping[str, Any]
@@ -206,23 +245,27 @@ class RunConfiguration:
     def of(cls, board: Leaderboard) -> RunConfiguration:
         """The configuration of a finished run."""
         hashes = {task.task: task.sha256 for task in board.tasks}
-        return cls(board.adapter, board.fingerprint, board.seed, plain(board.flags), hashes)
+        return cls(board.adapter, board.model, board.fingerprint, board.seed, board.flags, hashes)
 
     def differences(self, other: RunConfiguration) -> list[str]:
         """In what the two differ; tasks that only one of them finished do not count."""
-        names = [
-            field.name
-            for field in attrs.fields(RunConfiguration)[:-1]
-            if plain(getattr(self, field.name)) != plain(getattr(other, field.name))
-        ]
+        mine, others = plain(attrs.asdict(self)), plain(attrs.asdict(other))
+        names = [key for key in mine if key != "task_hashes" and mine[key] != others[key]]
         common = self.task_hashes.keys() & other.task_hashes.keys()
         changed = sorted(t for t in common if self.task_hashes[t] != other.task_hashes[t])
         return names + [f"the content of {task}" for task in changed]
 
 
-def refuse_other_run(path: str | os.PathLike[str], run: RunConfiguration) -> None:
-    """Raise ResultsError if `path` holds anything but an earlier run of the same configuration."""
-    if not os.path.lexists(path):
+def refuse_other_run(
+    path: str | os.PathLike[str], run: RunConfiguration, include_per_example: bool
+) -> None:
+    """Raise ResultsError if writing a run to `path` would lose what is there.
+
+    An earlier run of the same configuration may be replaced, unless it holds its answers and
+    `include_per_example` says that the new one is to be written without.
+    """
+    _target(path)
+    if not os.path.exists(path):
         return
     advice = "choose another --output, or pass --overwrite."
     try:
@@ -234,4 +277,9 @@ def refuse_other_run(path: str | os.PathLike[str], run: RunConfiguration) -> Non
         raise ResultsError(
             f"{path} holds another run ({old.adapter}, {old.timestamp}), which differs in "
             f"{', '.join(differences)}; {advice}"
+        )
+    if not include_per_example and any(task.per_example for task in old.tasks):
+        raise ResultsError(
+            f"{path} holds every answer of the run ({old.adapter}, {old.timestamp}), and they "
+            f"would be lost; pass --include_per_example to write them again, {advice}"
         )

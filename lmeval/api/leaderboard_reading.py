@@ -14,7 +14,7 @@ from lmeval.api import strict_json
 from lmeval.api.errors import ResultsError
 from lmeval.api.model import ModelData
 from lmeval.api.results import SCHEMA, Leaderboard, SubtaskResult, TaskFailure, TaskResult
-from lmeval.api.task import ExampleScore
+from lmeval.api.task import ExampleScore, is_finite_number
 
 _Made = TypeVar("_Made")
 
@@ -89,7 +89,7 @@ def _task(value: Any, where: str) -> TaskResult:
 def _subtask(value: Any, where: str) -> SubtaskResult:
     part = _made(SubtaskResult, value, where)
     preferred = part.score_dict.get(part.preferred_score)
-    if isinstance(preferred, bool) or not isinstance(preferred, (int, float)):
+    if not is_finite_number(preferred):
         raise _Malformed(f"{where}.preferred_score must be the key of a number in score_dict")
     return part
 
@@ -145,6 +145,16 @@ def _if_any(*types: type) -> Callable[[Any], Any]:
     return read
 
 
+def _number(value: Any) -> Any:
+    return value if is_finite_number(value) else None
+
+
+def _count(value: Any) -> Any:
+    # Room for the seeds that numpy draws; much larger ones would overflow when they are squared.
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and abs(value) < 2**128 else None
+
+
 def _texts(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
         return tuple(value)
@@ -152,8 +162,7 @@ def _texts(value: Any) -> Any:
 
 
 def _interval(value: Any) -> Any:
-    number = _if_any(int, float)
-    if isinstance(value, list) and len(value) == 2 and None not in map(number, value):
+    if isinstance(value, list) and len(value) == 2 and all(map(is_finite_number, value)):
         return tuple(value)
     return None
 
@@ -161,11 +170,12 @@ def _interval(value: Any) -> Any:
 _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "str": ("a string", _if_any(str)),
     "bool": ("true or false", _if_any(bool)),
-    "int": ("a whole number", _if_any(int)),
-    "float": ("a number", _if_any(int, float)),
+    "int": ("a whole number of at most 128 bits", _count),
+    "float": ("a number within the range of floats", _number),
     "Mapping[str, Any]": ("an object", _if_any(dict)),
     "Mapping[str, str]": ("an object", _if_any(dict)),
     "Mapping[str, float]": ("an object", _if_any(dict)),
+    "Mapping[str, int]": ("an object", _if_any(dict)),
     "tuple[str, ...]": ("a list of strings", _texts),
     "Interval": ("two numbers", _interval),
 }

@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from lmeval.api.errors import UsageError
-from lmeval.cli.flag_kinds import define_integer
+from lmeval.cli.flag_kinds import define_integer, define_joined_list
 
 if TYPE_CHECKING:
     from lmeval.sandbox import Sandbox
+
+
+LIMIT_FLAGS = (
+    "code_exec_isolation",
+    "code_exec_cpu_s",
+    "code_exec_wall_s",
+    "code_exec_memory_mb",
+    "code_exec_modules",
+)
+"""Those of the flags that can change what code comes to."""
 
 
 def define_code_exec_flags(values: flags.FlagValues) -> None:
@@ -30,9 +40,7 @@ def define_code_exec_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_float("code_exec_wall_s", 10.0, "Seconds per answer.", flag_values=values)
     define_integer(values, "code_exec_memory_mb", 256, "Memory per answer in MiB.", 16)
     define_integer(values, "code_exec_workers", None, "Sandbox workers (default: 2, or 1 core).", 1)
-    flags.DEFINE_list(
-        "code_exec_modules", [], "Further modules that the code may import.", flag_values=values
-    )
+    define_joined_list(values, "code_exec_modules", [], "Further modules that code may import.")
 
 
 def make_sandbox(values: flags.FlagValues) -> Sandbox | None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -11,14 +10,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 from absl import flags
 
 from lmeval.api.errors import UsageError
-from lmeval.cli.code_exec_flags import define_code_exec_flags, make_sandbox
-from lmeval.cli.flag_kinds import define_integer
+from lmeval.cli.code_exec_flags import LIMIT_FLAGS, define_code_exec_flags, make_sandbox
+from lmeval.cli.flag_kinds import define_integer, define_joined_list
 from lmeval.cli.folders import default_cache_dir
 from lmeval.cli.report import check_output, print_leaderboard, report_failures
+from lmeval.cli.streams import messages, tell
+from lmeval.cli.tables import printable
 
 if TYPE_CHECKING:
     from lmeval.api.model import Model
     from lmeval.api.options import TaskOptions
+    from lmeval.api.results import Leaderboard
     from lmeval.engine.engine import Engine
     from lmeval.engine.run import LoadedTask
     from lmeval.engine.samples import SamplesFolder
@@ -35,6 +37,7 @@ _USUAL_CONCURRENCY = 8
 
 _SCORE_FLAGS = (
     "task",
+    "model",
     "model_args",
     "max_examples",
     "shots",
@@ -42,9 +45,11 @@ _SCORE_FLAGS = (
     "output_regex",
     "stop_string",
     "answer_extraction",
+    "timeout_s",
+    "max_retries",
     "allow_code_exec",
 )
-"""Flags that can change a score: they stand in the leaderboard."""
+"""Flags that can change a score: they stand in the leaderboard, as does the seed."""
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -59,18 +64,14 @@ def _define_what_to_run(values: flags.FlagValues) -> None:
     def text(name: str, default: str | None, help_text: str) -> None:
         flags.DEFINE_string(name, default, help_text, flag_values=values)
 
-    flags.DEFINE_list(
-        "task", [], "Tasks: names, NAME.SUBTASK, patterns, paths, or all.", flag_values=values
-    )
+    define_joined_list(values, "task", [], "Tasks: names, NAME.SUBTASK, patterns, paths, or all.")
     text("model", None, "Built-in name, package.module:Class or file.py:Class.")
     text("model_args", "", "Settings of the model: name=value,…")
     flags.DEFINE_multi_string("tasks_dir", [], "Folder with tasks of yours.", flag_values=values)
-    flags.DEFINE_list(
-        "shots", ["0"], "Solved examples in the prompt: 0 or 0,2,5.", flag_values=values
-    )
+    define_joined_list(values, "shots", ["0"], "Solved examples in the prompt: 0 or 0,2,5.")
     define_integer(values, "max_examples", None, "Evaluate only the first N examples of a task.", 1)
     define_integer(values, "max_length", None, "Longest answer, in characters.", 1)
-    define_integer(values, "seed", None, "Seed of all that is drawn.")
+    define_integer(values, "seed", None, "Seed of all that is drawn.", upper_bound=2**128 - 1)
     text("output_regex", None, "The answer is the first match (its group, if any).")
     text("stop_string", None, "The answer ends before this text.")
     text("answer_extraction", None, "Find the answer in free text: letter or number.")
@@ -115,54 +116,87 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
         raise UsageError(f"evaluate takes flags only (found {args[0]!r}); name tasks with --task.")
     if flag_values.model is None:
         raise UsageError("No model given; name one with --model (toy needs nothing).")
-    from lmeval.api.leaderboard_file import RunConfiguration, refuse_other_run, write_leaderboard
+    check_output(flag_values.output)
+    sandbox = make_sandbox(flag_values)
+    try:
+        board = _evaluated(flag_values, sandbox)
+    finally:
+        if sandbox is not None:
+            sandbox.close()
+    if board is None:
+        return EXIT_INTERRUPTED
+    return _write_and_print(board, flag_values, out)
+
+
+def _evaluated(values: flags.FlagValues, sandbox: Sandbox | None) -> Leaderboard | None:
+    """The results of the run that the flags describe; None if it was interrupted."""
     from lmeval.api.model_registry import build_model, parse_model_args
     from lmeval.cli.progress import make_progress
     from lmeval.engine.engine import Engine
     from lmeval.engine.run import load_tasks, run_tasks
 
-    sandbox = make_sandbox(flag_values)
-    try:
-        options = _task_options(flag_values, sandbox)
-        tasks = load_tasks(flag_values.task, options, flag_values.tasks_dir)
-        model = build_model(flag_values.model, parse_model_args(flag_values.model_args))
-        recorded = {name: flag_values[name].value for name in _SCORE_FLAGS}
-        check_output(flag_values.output)
-        settings = _engine_settings(flag_values, model)
-        with (
-            make_progress(_expected_requests(tasks), sys.stderr, flag_values.quiet) as progress,
-            Engine(model, settings, progress=progress) as engine,
-        ):
-            hashes = {task.name: task.sha256 for task in tasks}
-            if not flag_values.overwrite:
-                planned = RunConfiguration(
-                    engine.name, engine.fingerprint(), options.seed, recorded, hashes
-                )
-                refuse_other_run(flag_values.output, planned)
-            board = run_tasks(
+    options = _task_options(values, sandbox)
+    tasks = load_tasks(values.task, options, values.tasks_dir)
+    model = build_model(values.model, parse_model_args(values.model_args))
+    recorded = _flags_to_record(values)
+    hashes = {task.name: task.sha256 for task in tasks}
+    with (
+        make_progress(_expected_requests(tasks), messages(), values.quiet) as progress,
+        Engine(model, _engine_settings(values, model), progress=progress) as engine,
+    ):
+        try:
+            _refuse_to_lose(values, engine, options, recorded, hashes)
+            return run_tasks(
                 tasks,
                 engine,
                 options,
                 flags=recorded,
-                parallel_tasks=flag_values.parallel_tasks,
-                samples=_samples(flag_values, engine, options, recorded, hashes),
+                parallel_tasks=values.parallel_tasks,
+                samples=_samples(values, engine, options, recorded, hashes),
                 notify=progress.notice,
             )
-    except KeyboardInterrupt:
-        print(_how_to_go_on(flag_values), file=sys.stderr)
-        return EXIT_INTERRUPTED
-    finally:
-        if sandbox is not None:
-            sandbox.close()
-    print_leaderboard(board, out)
+        except KeyboardInterrupt:
+            interrupted = engine
+    tell(_how_to_go_on(values, interrupted))
+    return None
+
+
+def _flags_to_record(values: flags.FlagValues) -> dict[str, Any]:
+    names = (*_SCORE_FLAGS, *LIMIT_FLAGS) if values.allow_code_exec else _SCORE_FLAGS
+    return {name: values[name].value for name in names}
+
+
+def _refuse_to_lose(
+    values: flags.FlagValues,
+    engine: Engine,
+    options: TaskOptions,
+    recorded: Mapping[str, Any],
+    hashes: Mapping[str, str],
+) -> None:
+    """Raise ResultsError if writing this run would cost what the output file holds."""
+    if values.overwrite:
+        return
+    from lmeval.api.leaderboard_file import RunConfiguration, refuse_other_run
+
+    planned = RunConfiguration(
+        engine.name, engine.model_data(), engine.fingerprint(), options.seed, recorded, hashes
+    )
+    refuse_other_run(values.output, planned, values.include_per_example)
+
+
+def _write_and_print(board: Leaderboard, values: flags.FlagValues, out: TextIO) -> int:
+    """Write the file first: whoever reads what is printed may be gone."""
+    from lmeval.api.leaderboard_file import write_leaderboard
+
     write_leaderboard(
         board,
-        flag_values.output,
-        include_per_example=flag_values.include_per_example,
-        overwrite=flag_values.overwrite,
+        values.output,
+        include_per_example=values.include_per_example,
+        overwrite=values.overwrite,
     )
-    print(f"\nWritten to {flag_values.output}", file=out)
-    return report_failures(board, flag_values.allow_failures, out)
+    print_leaderboard(board, out)
+    print(f"\nWritten to {printable(values.output)}", file=out)
+    return report_failures(board, values.allow_failures, out)
 
 
 def _task_options(values: flags.FlagValues, sandbox: Sandbox | None) -> TaskOptions:
@@ -197,10 +231,16 @@ def _expected_requests(tasks: Sequence[LoadedTask]) -> dict[str, int | None]:
     }
 
 
-def _how_to_go_on(values: flags.FlagValues) -> str:
+def _how_to_go_on(values: flags.FlagValues, engine: Engine) -> str:
+    stopped = "stopped; no leaderboard is written,"
     if values.nocache:
-        return "lmeval: stopped; with --nocache nothing is kept, so the next run begins anew."
-    return "lmeval: stopped; the same command goes on from the answers that are stored."
+        return f"{stopped} and with --nocache no answer is kept, so the next run begins anew."
+    if engine.fingerprint() is None:
+        return (
+            f"{stopped} and no answer is kept, since the model {engine.name} gives no "
+            "fingerprint (docs/models.md), so the next run begins anew."
+        )
+    return f"{stopped} but the same command goes on from the answers that are stored."
 
 
 def _shots(words: list[str]) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TextIO, cast
 
 from lmeval.api.errors import LmevalError, UsageError
+from lmeval.cli.streams import OutputError, StandardOutput, restart_in_utf8_mode, speak_utf8, tell
 
 VERBS = {
     "evaluate": "run tasks on a model and write a leaderboard",
@@ -25,7 +26,7 @@ VERBS = {
     "export_bigbench": "write a leaderboard in BIG-bench's own result files",
 }
 
-EXIT_GOOD, EXIT_INTERRUPTED = 0, 130
+EXIT_GOOD, EXIT_FAILURES, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
 class Verb(Protocol):
@@ -52,65 +53,93 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
       0 good; 1 the run had failures; 2 wrong usage; 130 stopped by Ctrl-C.
     """
-    _speak_utf8()
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    speak_utf8()
+    out = StandardOutput(sys.stdout)
     try:
-        if not words or words[0] in ("-h", "--help", "-help", "help"):
-            _print_overview(sys.stdout)
-            return EXIT_GOOD
-        if words[0] == "--version":
-            import lmeval
-
-            print(f"lmeval {lmeval.__version__}")
-            return EXIT_GOOD
-        return _run_verb(words[0].replace("-", "_"), words[1:])
-    except LmevalError as error:
-        print(f"lmeval: {error}", file=sys.stderr)
+        try:
+            return _run(list(sys.argv[1:] if arguments is None else arguments), cast(TextIO, out))
+        finally:
+            out.flush()
+    except OutputError as error:
+        if not error.is_closed:  # otherwise nobody is left to tell
+            tell(str(error))
         return error.exit_code
+    except LmevalError as error:
+        tell(str(error))
+        return error.exit_code
+    except OSError as error:
+        tell(_system_fault(error))
+        return EXIT_USAGE
+    except SystemExit as leaving:
+        tell(
+            f"a task's or a model's program left with sys.exit({leaving.code!r}); let it raise an "
+            "error that says why."
+        )
+        return EXIT_FAILURES
     except KeyboardInterrupt:
-        print("lmeval: stopped.", file=sys.stderr)
+        tell("stopped.")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`); nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_GOOD
 
 
 def console() -> None:
     """The entry point of the installed `lmeval` command: a process of our own."""
+    restart_in_utf8_mode()
     # A run makes many small objects that live to its end; with the usual threshold the collector
     # of cycles walks them all again and again, a quarter of the work per example.
     gc.set_threshold(100_000, 20, 100)
     sys.exit(main())
 
 
-def _speak_utf8() -> None:
-    """Print UTF-8 whatever the locale; what a terminal cannot show must not end a run."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", errors="backslashreplace")
+def _system_fault(error: OSError) -> str:
+    reason = str(error.strerror or error).rstrip(".")
+    if error.filename is not None:
+        return f"{error.filename}: {reason}."
+    try:
+        os.getcwd()
+    except OSError:
+        return "The current folder is gone; change to one that exists."
+    return f"{type(error).__name__}: {reason}."
 
 
-def _run_verb(name: str, words: list[str]) -> int:
+def _run(words: list[str], out: TextIO) -> int:
+    if not words or words[0] in ("-h", "--help", "-help", "help"):
+        _print_overview(out)
+        return EXIT_GOOD
+    if words[0] == "--version":
+        import lmeval
+
+        print(f"lmeval {lmeval.__version__}", file=out)
+        return EXIT_GOOD
+    if words[0].startswith("-"):
+        raise UsageError(
+            f"{words[0]} needs a verb before it, as in `lmeval evaluate {words[0]} …`; "
+            "`lmeval --help` lists the verbs."
+        )
+    return _run_verb(words[0].replace("-", "_"), words[1:], out)
+
+
+def _run_verb(name: str, words: list[str], out: TextIO) -> int:
     if name not in VERBS:
         close = difflib.get_close_matches(name, VERBS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(VERBS)}."
         raise UsageError(f"There is no verb {name!r}; {hint}")
     from absl import flags
 
+    from lmeval.cli.flag_kinds import refuse_repetition
+
     verb = cast(Verb, importlib.import_module(f"lmeval.cli.{name}"))
     values = flags.FlagValues()
     verb.define_flags(values)
+    refuse_repetition(values)
     if any(word in ("-h", "--help", "-help") for word in words):
-        _print_help(verb, values, sys.stdout)
+        _print_help(verb, values, out)
         return EXIT_GOOD
     try:
         positional = values([f"lmeval {name}", *words])[1:]
     except flags.Error as error:
         text = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"{text}; `lmeval {name} --help` lists the flags.") from None
-    return verb.run(positional, values, sys.stdout)
+    return verb.run(positional, values, out)
 
 
 def _print_overview(out: TextIO) -> None:
@@ -121,13 +150,15 @@ def _print_overview(out: TextIO) -> None:
 
 
 def _print_help(verb: Verb, values: Any, out: TextIO) -> None:
+    from lmeval.cli.flag_kinds import may_repeat
+
     print(f"usage: lmeval {verb.USAGE}\n\n{verb.HELP}\n", file=out)
     spelt = {name: f"--{name}" + ("" if values[name].boolean else "=…") for name in values}
     room = max(map(len, spelt.values()), default=0)
     for name, flag_text in spelt.items():
         flag = values[name]
-        what, repeatable, _ = flag.help.partition(";\n    repeat this option")
-        more = " May be repeated." if repeatable else ""
+        what = flag.help.partition(";\n    repeat this option")[0]
+        more = " May be repeated." if may_repeat(flag) else ""
         if flag.default not in (None, [], False, ""):
             default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
             more += f" (default: {default})"

@@ -7,8 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from lmeval.api.errors import UsageError
+from lmeval.api.errors import ResultsError, UsageError
 from lmeval.cli.tables import (
+    counted,
     print_table,
     printable,
     shown_count,
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
 
 
 def check_output(path: str) -> None:
-    """Raise UsageError if a leaderboard cannot be written to `path`."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
+    """Raise an LmevalError if a leaderboard cannot be written to `path`."""
+    from lmeval.api.leaderboard_file import check_writable
+
+    folder = os.path.dirname(path)
+    if folder and not os.path.exists(folder):
         raise UsageError(f"--output {path}: there is no folder {folder}; make it first.")
-    if os.path.isdir(path):
-        raise UsageError(f"--output {path}: is a folder; name a file.")
+    try:
+        check_writable(path)
+    except ResultsError as error:
+        raise UsageError(f"--output {error}") from error
 
 
 def print_leaderboard(board: Leaderboard, out: TextIO) -> None:
@@ -44,8 +49,23 @@ def print_leaderboard(board: Leaderboard, out: TextIO) -> None:
         )
 
 
+def print_code_outcomes(board: Leaderboard, out: TextIO) -> None:
+    """Say how model-written code ended, and whether anything less than the sandbox held it."""
+    for task in board.tasks:
+        if any(outcome != "ok" for outcome in task.outcomes):
+            counted = ", ".join(f"{count:,} {outcome}" for outcome, count in task.outcomes.items())
+            print(f"{printable(task.task)}: code ended {counted}", file=out)
+    if any(task.isolation == "reduced" for task in board.tasks):
+        print("Code ran with reduced isolation, by your leave: see docs/security.md.", file=out)
+
+
+def _metric_with_mark(task: TaskResult) -> str:
+    """The metric, marked where code ran with less than the whole isolation."""
+    return f"{task.metric} (reduced)" if task.isolation == "reduced" else task.metric
+
+
 def _columns(tasks: tuple[TaskResult, ...]) -> Mapping[str, Any]:
-    columns: dict[str, Any] = {"task": lambda t: t.task, "metric": lambda t: t.metric}
+    columns: dict[str, Any] = {"task": lambda t: t.task, "metric": _metric_with_mark}
     if any(task.number_of_shots not in (0, -1) for task in tasks):
         columns["shots"] = lambda t: str(t.number_of_shots)
     columns |= {
@@ -63,7 +83,7 @@ def _columns(tasks: tuple[TaskResult, ...]) -> Mapping[str, Any]:
 
 
 def report_failures(board: Leaderboard, allowed: int, out: TextIO) -> int:
-    """Say what failed; 1 if more than `allowed` answers and tasks did, else 0."""
+    """Say what failed; 1 if a task did or more than `allowed` answers, else 0."""
     for failure in board.failed_tasks:
         print(printable(f"{failure.task}: no result: {failure.reason}"), file=out)
     answers = sum(task.failures for task in board.tasks)
@@ -71,8 +91,8 @@ def report_failures(board: Leaderboard, allowed: int, out: TextIO) -> int:
         worst = [(task.task, _first_error(task)) for task in board.tasks if task.failures]
         for name, error in worst[:5]:
             print(printable(f"{name}: first failure: {error}"), file=out)
-        print(f"{answers} answers failed; they scored 0 and are counted in n.", file=out)
-    return int(board.failures > allowed)
+        print(f"{counted(answers, 'answer')} failed, scored 0 and counted in n.", file=out)
+    return int(bool(board.failed_tasks) or answers > allowed)
 
 
 def _first_error(task: TaskResult) -> str:

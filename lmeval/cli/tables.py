@@ -59,6 +59,11 @@ def shown_count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun in singular or plural."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def shown_seconds(seconds: float | None) -> str:
     """A time in the unit that suits it; "-" where there is none."""
     if seconds is None:

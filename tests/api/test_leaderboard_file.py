@@ -4,9 +4,11 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
+from fractions import Fraction
 
 import attrs
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 
 from lmeval import ExampleScore, ModelData, ScoreData, read_leaderboard, write_leaderboard
 from lmeval.api.errors import ResultsError
-from lmeval.api.leaderboard_file import leaderboard_to_json, without_times
+from lmeval.api.leaderboard_file import check_writable, leaderboard_to_json, without_times
 from lmeval.api.results import Leaderboard, task_results
 
 
@@ -289,3 +291,120 @@ def test_a_kill_between_any_two_steps_leaves_a_whole_file(tmp_path):
         done = run_program(KILL_AT, path, step)
         assert done.returncode == -signal.SIGKILL
         assert set(json.loads(path.read_text())) in ({"old"}, {"new"})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("tasks", 0, "score"),
+        ("tasks", 0, "total"),
+        ("tasks", 0, "stderr"),
+        ("tasks", 0, "ci95", 0),
+        ("tasks", 0, "latency_ms"),
+        ("tasks", 0, "subtasks", 0, "score_dict", "m"),
+        ("tasks", 0, "per_example", 0, "score"),
+    ],
+)
+def test_a_number_beyond_floats_is_named(board, tmp_path, path):
+    value = leaderboard_to_json(board, include_per_example=True)
+    value["tasks"][0] |= {"stderr": 0.1, "ci95": [0.0, 1.0]}
+    changed(value, *path, to=10**400)
+    file = tmp_path / "board.json"
+    file.write_text(json.dumps(value), encoding="utf-8")
+    named = "preferred_score" if path[-1] == "m" else str([p for p in path if p != 0][-1])
+    with pytest.raises(ResultsError, match=named):
+        read_leaderboard(file)
+
+
+@pytest.mark.parametrize("seed", [2**128 - 1, -1, None])
+def test_long_seeds_read_back(board, tmp_path, seed):
+    path = tmp_path / "board.json"
+    write_leaderboard(attrs.evolve(board, seed=seed), path)
+    assert read_leaderboard(path).seed == seed
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, 10**5000, Fraction(10**400)], ids=["long", "longer", "ratio"]
+)
+def test_a_score_beyond_floats_becomes_null_with_a_reason(board, value):
+    (task,) = task_results("t", ScoreData({"m": 1.0, "x": value}, "m", 0, 0, 1), "hash")
+    (part,) = leaderboard_to_json(attrs.evolve(board, tasks=(task,)))["tasks"][0]["subtasks"]
+    assert part["score_dict"]["x"] is None
+    assert set(part["undefined_scores"]) == {"x"}
+
+
+def test_other_decoding_settings_are_another_run(board, tmp_path):
+    path = tmp_path / "board.json"
+    write_leaderboard(board, path)
+    warmer = attrs.evolve(board.model, decoding_params={"temperature": 1})
+    with pytest.raises(ResultsError, match=r"differs in model; .*--overwrite"):
+        write_leaderboard(attrs.evolve(board, model=warmer), path)
+
+
+def test_answers_are_not_discarded_silently(board, tmp_path):
+    path = tmp_path / "board.json"
+    write_leaderboard(board, path, include_per_example=True)
+    with pytest.raises(ResultsError, match=r"every answer .*would be lost; .*--overwrite"):
+        write_leaderboard(board, path)
+    assert read_leaderboard(path) == board
+    write_leaderboard(board, path, include_per_example=True)
+    write_leaderboard(board, path, overwrite=True)
+    assert read_leaderboard(path).tasks[0].per_example == ()
+
+
+def unfit_places(folder):
+    """Where no leaderboard can be, each with the reason."""
+    os.mkfifo(folder / "fifo")
+    (folder / "device").symlink_to(os.devnull)
+    (folder / "pipe").symlink_to("fifo")
+    (folder / "loop").symlink_to("loop")
+    (folder / "file").write_text("")
+    yield "", "is empty"
+    yield folder, "is a folder"
+    yield folder / "fifo", "device or a pipe"
+    yield folder / "pipe", "device or a pipe"
+    yield folder / "device", "device or a pipe"
+    yield os.devnull, "device or a pipe"
+    yield folder / "loop", "cannot be written"
+    yield folder / "none" / "x.json", "cannot be written: No such file"
+    yield folder / "file" / "x.json", "cannot be written: Not a directory"
+    yield folder / ("x" * 300), "cannot be written: File name too long"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fifos and links")
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_what_cannot_be_a_file_is_refused_and_left_alone(board, tmp_path, overwrite):
+    for place, reason in unfit_places(tmp_path):
+        with pytest.raises(ResultsError, match=reason):
+            check_writable(place)
+        with pytest.raises(ResultsError, match=reason):
+            write_leaderboard(board, place, overwrite=overwrite)
+    assert stat.S_ISFIFO(os.stat(tmp_path / "fifo").st_mode)
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["device", "fifo", "file", "loop", "pipe"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_written_through(board, tmp_path, there):
+    target, link = tmp_path / "real.json", tmp_path / "link.json"
+    if there:
+        write_leaderboard(attrs.evolve(board, timestamp="old"), target)
+    link.symlink_to("real.json")
+    check_writable(link)
+    write_leaderboard(board, link)
+    assert link.is_symlink()
+    assert read_leaderboard(target).timestamp == board.timestamp
+
+
+def test_finding_out_leaves_nothing_behind(tmp_path):
+    check_writable(tmp_path / "board.json")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_write_protected_file_is_left_alone(board, tmp_path, monkeypatch):
+    path = tmp_path / "board.json"
+    write_leaderboard(board, path)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(ResultsError, match="is write-protected"):
+        write_leaderboard(board, path, overwrite=True)
