@@ -18,7 +18,6 @@ function; `"extract"` (`first`, `last`, `none`) says which fenced block of an an
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -210,48 +209,3 @@ def _row_score(verdict: Verdict) -> RowScore:
         verdict.score,
         {"outcome": verdict.outcome, "pairs": list(verdict.pairs), "detail": verdict.detail},
     )
-
-
-def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """The chance that at least one of k samples passes, estimated without bias from n samples.
-
-    1 - C(n - c, k) / C(n, k): formula (1) of Chen et al. 2021, "Evaluating Large Language Models
-    Trained on Code", https://arxiv.org/abs/2107.03374.
-
-    Args:
-      n: how many samples were drawn.
-      c: how many of them passed.
-      k: how many may be tried.
-
-    Returns:
-      A number in [0, 1]; None when fewer than k samples were drawn, since nothing can be said then.
-
-    Raises:
-      ValueError: the numbers make no sense.
-    """
-    if k < 1 or not 0 <= c <= n:
-        raise ValueError(f"pass@k needs 0 <= c <= n and k >= 1 (got n={n}, c={c}, k={k}).")
-    if n < k:
-        return None
-    # Whole numbers up to the one division: exact to the last digit for any n.
-    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
-
-
-def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> float | None:
-    """pass@k of a task: the mean over its problems of each problem's estimate.
-
-    Args:
-      counts: for each problem how many samples were drawn and how many passed.
-      k: how many may be tried.
-
-    Returns:
-      A number in [0, 1]; None without problems, or when any has fewer than k samples.
-
-    Raises:
-      ValueError: the numbers make no sense.
-    """
-    estimates = [pass_at_k(n, c, k) for n, c in counts]
-    known = [estimate for estimate in estimates if estimate is not None]
-    if not known or len(known) < len(estimates):
-        return None
-    return math.fsum(known) / len(known)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -79,6 +80,10 @@ class TaskResult:
     """Answers that failed otherwise; each scored 0 and counted in `total`."""
     no_answer: int
     """Answers in which answer extraction found none; each scored 0."""
+    outcomes: Mapping[str, int] = attrs.field(factory=dict)
+    """How model-written code ended ("ok", "error", "timeout", …) and how often, if any was run."""
+    isolation: str | None = None
+    """What held that code in: "required" (all of it) or "reduced"; None if none was run."""
     sha256: str
     """Hash of the task's content; see `registry.content_hash`."""
     score_dict: Mapping[str, Any]
@@ -206,6 +211,7 @@ def _task_result(
         timeouts=timeouts,
         errors=errors,
         no_answer=sum(row.no_answer for _, row in rows),
+        outcomes=_outcomes(rows),
         sha256=sha256,
         score_dict=whole.score_dict if whole else _mean_scores(parts),
         subtasks=subtasks,
@@ -282,6 +288,12 @@ def _correct(rows: Sequence[tuple[str, ExampleScore]]) -> int | None:
         return None
     wrong = {(part, row.id) for part, row in rows if row.score != 1.0}
     return len({(part, row.id) for part, row in rows} - wrong)
+
+
+def _outcomes(rows: Sequence[tuple[str, ExampleScore]]) -> dict[str, int]:
+    """The outcomes of executed code, most frequent first."""
+    counts = Counter(row.details["outcome"] for _, row in rows if "outcome" in row.details)
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
 def _common_metric(parts: Sequence[SubtaskResult]) -> str:

@@ -182,13 +182,18 @@ def _run_task(
     failures = (counts.timeouts, counts.errors)
     if samples is not None:
         samples.write(loaded.name, scores, failures)
-    return task_results(
+    results = task_results(
         loaded.name,
         scores,
         loaded.sha256,
         latency_ms=round((clock() - started) * 1000, 3),
         counted_failures=failures,
     )
+    report = _sandbox_report(options)
+    if report is None:
+        return results
+    isolation = str(report["isolation"])
+    return [attrs.evolve(r, isolation=isolation) if r.outcomes else r for r in results]
 
 
 def _evaluate(

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from lmeval.api.code_exec import check_extras, code_exec, judge_rows, mean_pass_at_k, pass_at_k
+from lmeval.api.code_exec import check_extras, code_exec, judge_rows
 from lmeval.api.errors import MetricError, UsageError
 from lmeval.api.metrics import find_metric
 from lmeval.sandbox import Limits, Sandbox
@@ -200,43 +200,6 @@ def test_extras_that_say_nothing_are_refused(sandbox):
 )
 def test_extras_that_cannot_be_judged(extras, targets, reason):
     assert reason in check_extras(extras, targets)
-
-
-# ---- pass@k
-
-
-@pytest.mark.parametrize(
-    ("n", "c", "k", "expected"),
-    [
-        (5, 2, 3, 0.9),
-        (200, 1, 10, 0.05),
-        (20, 3, 5, 0.6008771929824561),
-        (10, 0, 1, 0.0),
-        (10, 10, 10, 1.0),
-        (1, 1, 1, 1.0),
-        (10_000, 1, 1, 1e-4),
-        # never 1.0, nor anything else, for fewer samples than k
-        (2, 0, 5, None),
-        (2, 2, 5, None),
-        (0, 0, 1, None),
-    ],
-)
-def test_pass_at_k(n, c, k, expected):
-    estimate = pass_at_k(n, c, k)
-    assert estimate is None if expected is None else estimate == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize(("n", "c", "k"), [(5, 6, 1), (5, -1, 1), (5, 1, 0), (-1, -1, 1)])
-def test_numbers_that_make_no_sense(n, c, k):
-    with pytest.raises(ValueError, match=r"pass@k"):
-        pass_at_k(n, c, k)
-
-
-def test_the_mean_is_taken_over_problems():
-    assert mean_pass_at_k([(10, 1), (10, 0)], 1) == pytest.approx(0.05)
-    assert mean_pass_at_k([(1, 1)] * 50 + [(1, 0)] * 114, 10) is None
-    assert mean_pass_at_k([(10, 1), (2, 2)], 5) is None
-    assert mean_pass_at_k([], 1) is None
 
 
 # ---- HumanEval
