@@ -47,9 +47,10 @@ def print_leaderboard(board: Leaderboard, out: TextIO) -> None:
             f"results), normalized {shown_score(board.overall_normalized_score)}",
             file=out,
         )
+    _print_code_outcomes(board, out)
 
 
-def print_code_outcomes(board: Leaderboard, out: TextIO) -> None:
+def _print_code_outcomes(board: Leaderboard, out: TextIO) -> None:
     """Say how model-written code ended, and whether anything less than the sandbox held it."""
     for task in board.tasks:
         if any(outcome != "ok" for outcome in task.outcomes):
