@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -35,5 +35,7 @@ class TaskOptions:
     """What to take out of an answer, in place of the task's own."""
     answer_extraction: str | None = None
     """A name from `answers.ANSWER_EXTRACTIONS`, in place of the task's own."""
+    dialect_settings: Mapping[str, Any] = attrs.field(factory=dict)
+    """What only the tasks of one dialect understand; others leave it alone."""
     sandbox: Sandbox | None = attrs.field(default=None, repr=False)
     """Where model-written code may run; None forbids it."""
