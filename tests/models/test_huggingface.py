@@ -94,6 +94,31 @@ def test_scores_do_not_depend_on_the_batch(folders, architecture):
             assert alone == pytest.approx(together[at], abs=1e-5)
 
 
+@pytest.mark.parametrize("architecture", ["bloom", "rwkv"])
+def test_whole_texts_without_packed_rows(folders, architecture):
+    model = HuggingFaceModel(path=folders[architecture], context_length=8, batch_tokens=9)
+    texts = ["one two three four one two three four one", "hello world", "hello", ""]
+    packed = [model._tokens.tokenizer.encode(text) for text in texts]
+    assert len(packed[0]) > 8
+    found = model.rolling_log_prob(texts)
+    # The windows of the first text: BOS and 7 tokens of context at most, 8 tokens predicted.
+    ids = [0, *packed[0]]
+    first = naive_score(model._model, ids[:1], ids[1:9])
+    rest = naive_score(model._model, ids[max(0, len(ids) - 9) : 9], ids[9:])
+    others = [naive_score(model._model, [0], one) for one in packed[1:3]]
+    assert found == pytest.approx([first + rest, *others, 0.0], abs=1e-4)
+
+
+@pytest.mark.parametrize("context_length", [2, 3, 5])
+def test_the_smallest_windows_are_still_packed(folders, context_length):
+    model = HuggingFaceModel(path=folders["llama"], context_length=context_length)
+    assert "scoring packed" in model.model_data().decoding_params["shared_prefixes"]
+    found = model.cond_log_prob("the capital of France", [" is"], True)
+    ids = model._tokens.tokenizer.encode("the capital of France is")[-context_length - 1 :]
+    assert found == pytest.approx([naive_score(model._model, ids[:-1], ids[-1:])], abs=1e-4)
+    assert model.generate_text("the capital of France").completion_tokens >= 1
+
+
 def test_every_prefix_runs_once(llama):
     contexts, targets = questions()
     tokenizer = llama._tokens.tokenizer

@@ -21,7 +21,10 @@ from lmeval.models.hf.requests import ScoreRequest
 from lmeval.models.hf.writing import Batch, PackedBatch, SerialBatch
 
 PACKED, EXPANDED, ALONE = "packed", "expanded", "alone"
-_REFUSALS = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError)
+_REFUSALS = (
+    *(TypeError, ValueError, RuntimeError, AttributeError),
+    *(IndexError, KeyError, AssertionError),
+)
 _TREE = (
     (0, 1, 2, 3, 4, 5, 6, 7),
     (0, 1, 2, 3, 4, 5, 8),
@@ -126,7 +129,7 @@ class _Trial:
         def scores() -> Any:
             if way == PACKED:
                 return score_packed(PackedRunner(self._forward, _ROW), requests)
-            return score_expanded(self._forward, requests)
+            return score_expanded(self._forward, requests, _ROW)
 
         return self._problem(
             lambda: _per_token(scores(), requests),
@@ -157,6 +160,8 @@ class _Trial:
         expected = plain()
         try:
             found = tried()
+        except torch.OutOfMemoryError:
+            raise
         except _REFUSALS as error:
             return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         difference = (found - expected).abs().mean().item()

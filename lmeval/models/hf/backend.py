@@ -43,7 +43,8 @@ class Backend:
         default = _ROW_ON_CPU if model.device.type == "cpu" else _ROW_ELSEWHERE
         self.counts = Counts()
         self._forward = Forward(model, self.counts)
-        self._runner = PackedRunner(self._forward, batch_tokens or default)
+        self._limit = batch_tokens or default
+        self._runner = PackedRunner(self._forward, self._limit)
         self._writer = writer
         with _running():
             self.abilities = find_abilities(model, context_length)
@@ -103,7 +104,7 @@ class Backend:
         if self.abilities.scoring == PACKED:
             return score_packed(self._runner, chosen)
         if self.abilities.scoring == EXPANDED:
-            return score_expanded(self._forward, chosen)
+            return score_expanded(self._forward, chosen, self._limit)
         return score_alone(self._forward, chosen)
 
     def _score_alone(self, requests: Sequence[ScoreRequest], indices: Sequence[int]) -> list[float]:

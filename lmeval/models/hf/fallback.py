@@ -31,8 +31,8 @@ def score_alone(forward: Forward, requests: Sequence[ScoreRequest]) -> list[floa
     return sums
 
 
-def score_expanded(forward: Forward, requests: Sequence[ScoreRequest]) -> list[float]:
-    """See `packed.score_packed`."""
+def score_expanded(forward: Forward, requests: Sequence[ScoreRequest], limit: int) -> list[float]:
+    """See `packed.score_packed`; `limit` is the most tokens in one pass over continuations."""
     if not requests:
         return []
     _count(forward, requests)
@@ -52,21 +52,26 @@ def score_expanded(forward: Forward, requests: Sequence[ScoreRequest]) -> list[f
         logits, cache = forward([context[n_common:]], [-1], cache=cache, use_cache=True)
         targets = [requests[index].tokens[len(context) :] for index in indices]
         first = picked_log_probs(logits[0], [0] * len(targets), [target[0] for target in targets])
-        rest = _score_rest(forward, cache, targets)
-        for index, value in zip(indices, map(sum, zip(first, rest, strict=True)), strict=True):
+        at_once = max(1, limit // max(map(len, targets)))
+        for start in range(0, len(targets), at_once):
+            part = targets[start : start + at_once]
+            for at, value in enumerate(_score_rest(forward, cache, part), start):
+                first[at] += value
+        for index, value in zip(indices, first, strict=True):
             sums[index] = value
     return sums
 
 
 def _score_rest(forward: Forward, cache: Any, targets: Sequence[Sequence[int]]) -> list[float]:
     """Log-probabilities of the targets from their second token on."""
-    longest = max(map(len, targets)) - 1
-    if not longest:
+    longest = max(map(len, targets))
+    if longest == 1:
         return [0.0] * len(targets)
-    cache.reorder_cache(torch.zeros(len(targets), dtype=torch.long, device=forward.device))
+    expanded = copy.deepcopy(cache)
+    expanded.reorder_cache(torch.zeros(len(targets), dtype=torch.long, device=forward.device))
     # Filling up on the right is harmless: a causal model's outputs do not depend on what follows.
-    ids = [[*target[:-1], *[0] * (longest + 1 - len(target))] for target in targets]
-    logits, _ = forward(ids, range(longest), cache=cache)
+    ids = [[*target[:-1], *[0] * (longest - len(target))] for target in targets]
+    logits, _ = forward(ids, range(longest - 1), cache=expanded)
     return [
         sum(picked_log_probs(row, range(len(target) - 1), target[1:]))
         for row, target in zip(logits, targets, strict=True)

@@ -10,6 +10,8 @@ from typing import Any
 import attrs
 import torch
 
+_LOGIT_ROWS = 256
+
 
 @attrs.define
 class Counts:
@@ -98,9 +100,12 @@ def picked_log_probs(logits: Any, rows: Sequence[int], tokens: Sequence[int]) ->
       rows: for each of m tokens, the row of `logits` that predicts it.
       tokens: m token ids.
     """
-    logits = logits.float()
+    if not tokens:
+        return []
     row_index = torch.tensor(rows, dtype=torch.long, device=logits.device)
     token_index = torch.tensor(tokens, dtype=torch.long, device=logits.device)
-    totals = torch.logsumexp(logits, dim=-1)
-    picked: list[float] = (logits[row_index, token_index] - totals[row_index]).tolist()
+    # In parts, because a copy of all logits in float32 may be larger than the model.
+    totals = torch.cat([part.float().logsumexp(dim=-1) for part in logits.split(_LOGIT_ROWS)])
+    scores = logits[row_index, token_index].float() - totals[row_index]
+    picked: list[float] = scores.tolist()
     return picked

@@ -14,7 +14,8 @@ import transformers
 from lmeval.api.errors import MissingExtraError, ModelError
 from lmeval.models.hf.settings import Settings
 
-_PURPOSE = "Loading a GGUF file"
+_LENGTH_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
+_DEFAULT_CONTEXT_LENGTH = 2048
 
 
 @attrs.frozen
@@ -104,14 +105,14 @@ def load(settings: Settings, source: Source) -> tuple[Any, Any]:
         )
         model = transformers.AutoModelForCausalLM.from_pretrained(
             source.name, config=config, dtype=_dtype(settings.dtype, device, source), **arguments
-        )
+        ).to(device)
     except ImportError as error:
         if source.gguf:
-            raise MissingExtraError(_PURPOSE, "hf") from error
+            raise MissingExtraError("Loading a GGUF file", "hf") from error
         raise ModelError(_failure(settings, error)) from error
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise ModelError(_failure(settings, error)) from error
-    return model.to(device).eval().requires_grad_(False), tokenizer
+    return model.eval().requires_grad_(False), tokenizer
 
 
 def _failure(settings: Settings, error: Exception) -> str:
@@ -168,10 +169,6 @@ def _sha256(file: Path) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-_LENGTH_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
-_DEFAULT_CONTEXT_LENGTH = 2048
 
 
 def own_context_length(model: Any, tokenizer: Any) -> int:
