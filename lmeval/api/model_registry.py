@@ -7,6 +7,7 @@ import difflib
 import importlib
 import inspect
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +26,8 @@ BUILT_IN_MODELS = {
     "openai": "lmeval.models.openai:OpenAIModel",
     "litellm": "lmeval.models.litellm:LiteLLMModel",
 }
-_CLOSING = {"{": "}", "[": "]", "(": ")"}
+_CLOSING = {"{": "}", "[": "]", "(": ")", '"': '"'}
+_QUOTED_OR_LETTER = re.compile(r'"(?:[^"\\]|\\.)*"|\\"|.', re.DOTALL)
 
 
 def build_model(name: str, settings: Mapping[str, Any] | None = None) -> Model:
@@ -50,7 +52,7 @@ def build_model(name: str, settings: Mapping[str, Any] | None = None) -> Model:
         made = factory(**settings)
     except LmevalError:
         raise
-    except Exception as error:  # a model's constructor may raise anything
+    except (Exception, SystemExit) as error:  # a model's constructor may raise anything
         raise ModelError(f"The model {name} cannot be built: {describe_failure(error)}") from error
     if isinstance(made, Model):
         return made
@@ -73,7 +75,10 @@ def _find_factory(name: str) -> Any:
 
     plugins = {e.name: e for e in importlib.metadata.entry_points(group="lmeval.models")}
     if name in plugins:
-        return plugins[name].load()
+        try:
+            return plugins[name].load()
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
+            raise ModelError(f"--model {name}: {describe_failure(error)}") from error
     close = difflib.get_close_matches(name, [*BUILT_IN_MODELS, *plugins], n=2)
     hint = (
         f"did you mean {' or '.join(close)}?"
@@ -85,6 +90,8 @@ def _find_factory(name: str) -> Any:
 
 def _attribute(reference: str) -> Any:
     module_name, _, attribute = reference.rpartition(":")
+    if not module_name or not attribute or module_name.startswith("."):
+        raise UsageError(f"--model {reference}: write package.module:Class or file.py:Class.")
     if module_name.endswith(".py"):
         module = load_module(Path(module_name), f"lmeval_models.{Path(module_name).stem}")
     else:
@@ -96,6 +103,10 @@ def _attribute(reference: str) -> Any:
             if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
                 raise ModelError(f"--model {reference}: {describe_failure(error)}") from error
             raise UsageError(f"--model {reference}: there is no module {error.name}.") from None
+        except LmevalError:
+            raise
+        except (Exception, SystemExit) as error:  # a user's module may raise anything
+            raise ModelError(f"--model {reference}: {describe_failure(error)}") from error
     if not hasattr(module, attribute):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         close = difflib.get_close_matches(attribute, classes, n=1)
@@ -105,7 +116,10 @@ def _attribute(reference: str) -> Any:
 
 
 def _check_settings(name: str, factory: Any, settings: Mapping[str, Any]) -> None:
-    parameters = inspect.signature(factory).parameters.values()
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        raise UsageError(f"--model {name}: it does not say which settings it takes.") from None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
     known = [parameter.name for parameter in parameters]
@@ -132,7 +146,7 @@ def parse_model_args(text: str) -> dict[str, Any]:
     Commas inside brackets, braces and double quotes belong to the value.
 
     Raises:
-      UsageError: a part has no `=`, or a name stands twice.
+      UsageError: a part has no `=`, a name stands twice, or a bracket or quote is not closed.
     """
     settings: dict[str, Any] = {}
     for part in _split_at_commas(text):
@@ -147,19 +161,24 @@ def parse_model_args(text: str) -> dict[str, Any]:
 
 
 def _split_at_commas(text: str) -> list[str]:
-    parts, expected, quoted, start = [], [], False, 0
-    for position, letter in enumerate(text):
-        if letter == '"' and text[position - 1 : position] != "\\":
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif letter in _CLOSING:
-            expected.append(_CLOSING[letter])
-        elif expected and letter == expected[-1]:
-            expected.pop()
-        elif letter == "," and not expected:
-            parts.append(text[start:position])
-            start = position + 1
+    parts: list[str] = []
+    opened: list[str] = []
+    start = 0
+    for token in _QUOTED_OR_LETTER.finditer(text):
+        found = token.group()
+        if found in _CLOSING:
+            opened.append(found)
+        elif opened and found == _CLOSING[opened[-1]]:
+            opened.pop()
+        elif found == "," and not opened:
+            parts.append(text[start : token.start()])
+            start = token.end()
+    if opened:
+        # What follows would silently be part of one value.
+        raise UsageError(
+            f"--model_args {text!r}: {opened[0]} is not closed; write a value that holds it "
+            'as a JSON string, such as "5\\" long".'
+        )
     parts.append(text[start:])
     return [part for part in parts if part.strip()]
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import attrs
 from absl import flags
 
-from lmeval.api.errors import LmevalError, UsageError
-from lmeval.cli.tables import printable
+from lmeval.api.errors import LmevalError, TaskError, UsageError
+from lmeval.cli.tables import counted, printable
 
 if TYPE_CHECKING:
     from lmeval.api.json_task import JsonTask
@@ -69,12 +69,12 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
 
             sandbox = stack.enter_context(Sandbox())
         for folder in args:
-            print(f"{folder}", file=out)
-            for finding in review(Path(folder), known_keywords, sandbox):
+            print(printable(folder), file=out)
+            for finding in _findings(Path(folder), known_keywords, sandbox):
                 faults += finding.kind == "fault"
                 mark = "FAULT" if finding.kind == "fault" else finding.kind
                 print(f"  {mark:<6} {printable(finding.text)}", file=out)
-    print(f"{faults} faults" if faults else "no faults", file=out)
+    print(counted(faults, "fault") if faults else "no faults", file=out)
     return int(faults > 0)
 
 
@@ -95,29 +95,57 @@ def read_keywords(path: str | None = None) -> frozenset[str]:
     return frozenset(re.findall(r"^- ([^:\n]+):", text, re.MULTILINE))
 
 
+def _findings(
+    folder: Path, known_keywords: frozenset[str], sandbox: Sandbox | None
+) -> Iterator[Finding]:
+    """What `review` says; what ends it is the last fault, so that other folders are looked at."""
+    try:
+        yield from review(folder, known_keywords, sandbox)
+    except LmevalError as error:
+        yield Finding("fault", str(error))
+    except OSError as error:
+        yield Finding("fault", f"{error.filename or folder}: {error.strerror or error}.")
+
+
 def review(
     folder: Path, known_keywords: frozenset[str], sandbox: Sandbox | None = None
 ) -> Iterator[Finding]:
-    """Everything that there is to say of a task folder, faults and what is well."""
+    """Everything that there is to say of a task folder, faults and what is well.
+
+    Raises:
+      LmevalError: the task cannot be loaded, or its metric fails.
+    """
     from lmeval.api.json_task import JsonTask
     from lmeval.api.options import TaskOptions
     from lmeval.api.registry import load_task, source_of
 
-    try:
-        source = source_of(folder) if folder.exists() else None
-        if source is None:
-            yield Finding("fault", "is no task: no task.jsonl, task.py or task.json there.")
-            return
-        task = load_task(source, TaskOptions(sandbox=sandbox))
-        details = task.get_task_details()
-    except LmevalError as error:
-        yield Finding("fault", str(error))
+    source = source_of(folder) if folder.exists() else None
+    if source is None:
+        yield Finding("fault", "is no task: no task.jsonl, task.py or task.json there.")
         return
+    program = source.path / "task.py"
+    task = load_task(source, TaskOptions(sandbox=sandbox))
+    details = _details(task, program)
     yield Finding("ok", f"loads ({source.kind}, up to {details.max_queries:,} queries)")
     yield from _review_details(source, details, known_keywords)
     if isinstance(task, JsonTask):
         yield from _review_rows(task)
-    yield from _review_scores(task)
+    yield from _review_scores(task, program)
+
+
+def _details(task: Task, program: Path) -> TaskMetadata:
+    from lmeval.api.loading import describe_failure
+    from lmeval.api.task import TaskMetadata
+
+    try:
+        details: object = task.get_task_details()
+    except LmevalError:
+        raise
+    except (Exception, SystemExit) as error:  # a task of the user's may raise anything
+        raise TaskError(f"get_task_details fails: {describe_failure(error, program)}") from error
+    if not isinstance(details, TaskMetadata):
+        raise TaskError(f"get_task_details gives {details!r}, which is no TaskMetadata.")
+    return details
 
 
 def _review_details(
@@ -188,8 +216,9 @@ def _review_targets(task: JsonTask) -> Iterator[Finding]:
         yield Finding("ok", "every target is right as an answer")
 
 
-def _review_scores(task: Task) -> Iterator[Finding]:
+def _review_scores(task: Task, program: Path) -> Iterator[Finding]:
     from lmeval import testing
+    from lmeval.api.loading import describe_failure
 
     for model in (testing.mute_model(), testing.echo_model()):
         try:
@@ -200,19 +229,23 @@ def _review_scores(task: Task) -> Iterator[Finding]:
         except LmevalError as error:
             yield Finding("fault", f"fails with the {model.name} model: {error}")
             continue
-        except Exception as error:  # a task of the user's may raise anything
-            yield Finding(
-                "fault", f"fails with the {model.name} model: {type(error).__name__}: {error}"
-            )
+        except (Exception, SystemExit) as error:  # a task of the user's may raise anything
+            reason = describe_failure(error, program)
+            yield Finding("fault", f"fails with the {model.name} model: {reason}")
             continue
         yield from _review_score_data(model.name, scores)
 
 
 def _evaluate(task: Task, model: Model) -> list[ScoreData]:
+    from lmeval.api.task import ScoreData
+
     accepted = inspect.signature(task.evaluate_model).parameters
     seed = {"random_seed": 0} if "random_seed" in accepted else {}
-    scores = task.evaluate_model(model, **seed)
-    return scores if isinstance(scores, list) else [scores]
+    scores: Any = task.evaluate_model(model, **seed)
+    listed = list(scores) if isinstance(scores, (list, tuple)) else [scores]
+    if not listed or not all(isinstance(score, ScoreData) for score in listed):
+        raise TaskError(f"evaluate_model gives {scores!r}, where ScoreData are due.")
+    return listed
 
 
 def _review_score_data(model_name: str, scores: list[ScoreData]) -> Iterator[Finding]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 from absl import flags
 
 from lmeval.api.errors import LmevalError, UsageError
-from lmeval.cli.tables import print_table, printable
+from lmeval.cli.flag_kinds import define_joined_list
+from lmeval.cli.tables import counted, print_table, printable
 
 if TYPE_CHECKING:
     from lmeval.api.registry import TaskSummary
@@ -25,13 +26,14 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "tasks_dir", [], "Folder with tasks of yours.", flag_values=flag_values
     )
-    flags.DEFINE_list("keyword", [], "Only tasks with each of these.", flag_values=flag_values)
+    define_joined_list(flag_values, "keyword", [], "Only tasks with each of these.")
     flags.DEFINE_boolean("by_keyword", False, "List tasks under keywords.", flag_values=flag_values)
     flags.DEFINE_boolean("markdown", False, "Write a Markdown table.", flag_values=flag_values)
 
 
 def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     """List tasks; 1 if one of them cannot be described."""
+    from lmeval.api.loading import describe_failure
     from lmeval.api.registry import TaskCatalog, summarize_task
 
     catalog = TaskCatalog.of(flag_values.tasks_dir)
@@ -44,6 +46,9 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
             summaries.append(summarize_task(source))
         except LmevalError as error:
             problems.append(f"{source.name}: {error}")
+        except (Exception, SystemExit) as error:  # get_task_details may raise anything
+            reason = describe_failure(error, source.path / "task.py")
+            problems.append(f"{source.name}: {reason}")
     wanted = set(flag_values.keyword)
     summaries = [summary for summary in summaries if wanted <= set(summary.keywords)]
     if not summaries and not problems:
@@ -55,13 +60,13 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     else:
         _print_list(summaries, out)
     for problem in problems:
-        print(f"cannot be listed: {problem}", file=out)
+        print(f"cannot be listed: {printable(' '.join(problem.split()))}", file=out)
     return int(bool(problems))
 
 
 def _print_list(summaries: Sequence[TaskSummary], out: TextIO) -> None:
     room = shutil.get_terminal_size((100, 0)).columns
-    names = max(len(summary.source.name) for summary in summaries)
+    names = max((len(summary.source.name) for summary in summaries), default=0)
     rows = []
     for summary in summaries:
         text = " ".join(summary.description.split())
@@ -69,15 +74,15 @@ def _print_list(summaries: Sequence[TaskSummary], out: TextIO) -> None:
         shown = text if len(text) <= space else f"{text[: space - 1]}…"
         rows.append([summary.source.name, summary.source.kind, shown])
     print_table(out, ["task", "kind", "what it asks"], rows, left=3)
-    print(f"\n{len(rows)} tasks", file=out)
+    print(f"\n{counted(len(rows), 'task')}", file=out)
 
 
 def _print_by_keyword(summaries: Sequence[TaskSummary], out: TextIO) -> None:
     keywords = sorted({keyword for summary in summaries for keyword in summary.keywords})
     for keyword in keywords:
-        names = [s.source.name for s in summaries if keyword in s.keywords]
+        names = [printable(s.source.name) for s in summaries if keyword in s.keywords]
         print(f"{printable(keyword)} ({len(names)}): {', '.join(names)}", file=out)
-    without = [summary.source.name for summary in summaries if not summary.keywords]
+    without = [printable(s.source.name) for s in summaries if not s.keywords]
     if without:
         print(f"without keywords ({len(without)}): {', '.join(without)}", file=out)
 
@@ -91,5 +96,5 @@ def _print_markdown(summaries: Sequence[TaskSummary], out: TextIO) -> None:
             ", ".join(summary.keywords),
             summary.description,
         ]
-        escaped = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+        escaped = (printable(" ".join(cell.split())).replace("|", "\\|") for cell in cells)
         print(f"| {' | '.join(escaped)} |", file=out)

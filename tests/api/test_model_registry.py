@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--model` and `--model_args`: what they name and how values are read."""
 
+import re
+import sys
+
 import pytest
 
 from lmeval import AdapterModel, BatchModel, ModelData
-from lmeval.api.errors import ModelError, TaskError, UsageError
+from lmeval.api.errors import LmevalError, ModelError, TaskError, UsageError
 from lmeval.api.model_registry import build_model, parse_model_args
 
 
@@ -34,6 +37,11 @@ class Broken(Adapter):
         raise RuntimeError("no such service")
 
 
+class Leaving(Adapter):
+    def __init__(self):
+        sys.exit(3)
+
+
 HERE = __name__
 
 
@@ -49,6 +57,11 @@ HERE = __name__
         ('stop="a,b",n=1', {"stop": "a,b", "n": 1}),
         ("a=", {"a": ""}),
         (" a = 1 , ", {"a": 1}),
+        ('system="5\\" x, (y",n=1', {"system": '5" x, (y', "n": 1}),
+        ('path="C:\\\\",n=1', {"path": "C:\\", "n": 1}),
+        ("path=C:\\dir\\,n=1", {"path": "C:\\dir\\", "n": 1}),
+        ("face=:),n=1", {"face": ":)", "n": 1}),
+        ('say=he said "a, b",n=1', {"say": 'he said "a, b"', "n": 1}),
     ],
 )
 def test_values_are_json_or_text(text, settings):
@@ -59,6 +72,36 @@ def test_values_are_json_or_text(text, settings):
 def test_what_is_no_setting_is_said(text):
     with pytest.raises(UsageError, match="--model_args"):
         parse_model_args(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "opened"),
+    [
+        ('system=5" x,temperature=0.7', '"'),
+        ('a="x,b=1', '"'),
+        ('a="x\\",b=1', '"'),
+        ("a=(x,b=1", "("),
+        ("a=[1,2,b=1", "["),
+        ('a={"b": [1},c=1', "{"),
+        ('a=(x "y,b=1', "("),
+    ],
+)
+def test_what_is_not_closed_does_not_swallow_the_rest(text, opened):
+    with pytest.raises(UsageError, match=f"{re.escape(opened)} is not closed"):
+        parse_model_args(text)
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["raise ImportError('no')", "import sys; sys.exit(3)", "1 / 0", "def", "open('none')"],
+)
+@pytest.mark.parametrize("spelling", ["odd_model:M", "odd_model.py:M"])
+def test_a_module_that_fails_is_one_sentence(tmp_path, monkeypatch, program, spelling):
+    (tmp_path / "odd_model.py").write_text(f"{program}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(LmevalError, match="odd_model"):
+        build_model(spelling)
 
 
 def test_a_class_is_named_with_its_module():
@@ -83,6 +126,11 @@ def test_an_adapter_is_wrapped():
         (f"{HERE}:Own", {"size": 1, "flavor": "x"}, UsageError, "did you mean 'flavour'"),
         (f"{HERE}:Broken", {}, ModelError, "cannot be built: .*no such service"),
         (f"{HERE}:HERE", {}, UsageError, "is no class"),
+        (f"{HERE}:Leaving", {}, ModelError, "cannot be built: .*SystemExit: 3"),
+        ("builtins:dict", {}, UsageError, "does not say which settings it takes"),
+        (":C", {}, UsageError, "write package.module:Class"),
+        ("m:", {}, UsageError, "write package.module:Class"),
+        (".m:C", {}, UsageError, "write package.module:Class"),
         ("none.py:X", {}, TaskError, "There is no file none.py"),
     ],
 )

@@ -117,18 +117,137 @@ def test_failed_answers_are_counted_and_end_in_exit_code_1(lmeval, adapter, reas
     assert lmeval("evaluate", *arguments, "--allow_failures", "28") == 0
 
 
+BROKEN_TASK = """from lmeval import Task
+class T(Task):
+    def get_task_details(self): pass
+    def evaluate_model(self, model): 1 / 0
+"""
+
+
 def test_one_broken_task_does_not_cost_the_others(lmeval):
-    program = "from lmeval import Task\nclass T(Task):\n"
-    program += "    def get_task_details(self): pass\n    def evaluate_model(self, model): 1 / 0\n"
     folder = lmeval.folder / "tasks" / "broken"
     folder.mkdir(parents=True)
-    (folder / "task.py").write_text(program)
+    (folder / "task.py").write_text(BROKEN_TASK)
     arguments = ["--tasks_dir", "tasks", "--task", "broken,arithmetic", "--model", "toy"]
     assert lmeval("evaluate", *arguments) == 1
     written = board(lmeval.folder)
     assert [task["task"] for task in written["tasks"]] == ["arithmetic"]
     assert "task.py, line 4: ZeroDivisionError" in written["failed_tasks"][0]["reason"]
     assert "broken: no result" in lmeval.out
+
+
+def test_allowed_failures_cover_answers_and_no_task(lmeval):
+    folder = lmeval.folder / "tasks" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "task.py").write_text(BROKEN_TASK)
+    arguments = ["--tasks_dir", "tasks", "--task", "broken,arithmetic", "--model", "toy"]
+    assert lmeval("evaluate", *arguments, "--allow_failures", "100") == 1
+
+
+def test_every_task_that_gives_no_result_has_its_reason(lmeval):
+    for name in ("first", "second"):
+        folder = lmeval.folder / "tasks" / name
+        folder.mkdir(parents=True)
+        (folder / "task.py").write_text(BROKEN_TASK)
+    arguments = ["--tasks_dir", "tasks", "--task", "first,second", "--model", "toy"]
+    assert lmeval("evaluate", *arguments) in (1, 2)
+    for name in ("first", "second"):
+        assert f"tasks/{name}/task.py, line 4: ZeroDivisionError" in lmeval.err
+    assert lmeval.err.count("\n") == 1
+
+
+PLAIN_RUN = ["--task", "arithmetic", "--model", "toy"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        (["--timeout_s", "20"], "differs in flags"),
+        (["--max_retries", "2"], "differs in flags"),
+        (["--allow_code_exec"], "differs in flags"),
+        (["--model_args", ""], None),
+        (["--batch_size", "3", "--concurrency", "2", "--parallel_tasks", "2"], None),
+        (["--nocache", "--quiet", "--max_consecutive_failures", "7"], None),
+        (["--code_exec_wall_s", "3"], None),  # no code may run
+    ],
+)
+def test_what_can_change_a_score_makes_another_run(lmeval, changed, named):
+    assert lmeval("evaluate", *PLAIN_RUN) == 0
+    assert lmeval("evaluate", *PLAIN_RUN, *changed) == (0 if named is None else 2), lmeval.err
+    assert (named or "") in lmeval.err
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ["--code_exec_isolation", "reduced"],
+        ["--code_exec_cpu_s", "4"],
+        ["--code_exec_wall_s", "9"],
+        ["--code_exec_memory_mb", "300"],
+        ["--code_exec_modules", "json"],
+    ],
+)
+def test_limits_of_code_that_runs_make_another_run(lmeval, changed):
+    arguments = [*PLAIN_RUN, "--allow_code_exec"]
+    assert lmeval("evaluate", *arguments) == 0
+    assert board(lmeval.folder)["flags"]["code_exec_wall_s"] == 10.0
+    assert lmeval("evaluate", *arguments, *changed) == 2
+    assert "differs in flags" in lmeval.err
+    assert lmeval("evaluate", *arguments, "--code_exec_workers", "1") == 0
+
+
+def test_the_model_is_recorded_as_it_was_named(lmeval):
+    for name in ("own.py", "other.py"):
+        (lmeval.folder / name).write_text(ADAPTERS)
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "own.py:Silent") == 0
+    assert board(lmeval.folder)["flags"]["model"] == "own.py:Silent"
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "other.py:Silent") == 2
+    assert "differs in flags" in lmeval.err
+
+
+def test_answers_in_a_file_are_not_discarded_silently(lmeval):
+    assert lmeval("evaluate", *PLAIN_RUN, "--include_per_example") == 0
+    assert lmeval("evaluate", *PLAIN_RUN) == 2
+    assert "they would be lost; pass --include_per_example" in lmeval.err
+    assert lmeval("evaluate", *PLAIN_RUN, "--include_per_example") == 0
+    assert lmeval("evaluate", *PLAIN_RUN, "--overwrite") == 0
+    assert "per_example" not in board(lmeval.folder)["tasks"][0]
+
+
+def test_tasks_and_shots_may_be_named_one_by_one(lmeval):
+    arguments = ["--task", "arithmetic", "--task", "summary,generation", "--shots=0", "--shots=2"]
+    assert lmeval("evaluate", *arguments, "--model", "toy") == 0
+    found = [(task["task"], task["number_of_shots"]) for task in board(lmeval.folder)["tasks"]]
+    names = ("arithmetic", "summary", "generation")
+    assert found == [(name, shots) for name in names for shots in (0, 2)]
+
+
+INTERRUPTED = """
+class Interrupted:
+    name = "interrupted"
+    def generate(self, prompts):
+        raise KeyboardInterrupt
+
+class Marked(Interrupted):
+    fingerprint = "1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "said"),
+    [
+        ("Marked", [], "the same command goes on from the answers that are stored"),
+        ("Interrupted", [], "no answer is kept, since the model interrupted gives no fingerprint"),
+        ("Marked", ["--nocache"], "with --nocache no answer is kept, so the next run begins anew"),
+    ],
+)
+def test_a_stopped_run_says_what_is_kept(lmeval, model, more, said):
+    (lmeval.folder / "own.py").write_text(INTERRUPTED)
+    arguments = ["--task", "arithmetic", "--model", f"own.py:{model}", *more]
+    assert lmeval("evaluate", *arguments) == 130
+    assert "stopped; no leaderboard is written" in lmeval.err
+    assert said in lmeval.err
+    assert not (lmeval.folder / "leaderboard.json").exists()
 
 
 def test_max_examples_and_per_example(lmeval):

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line as a whole: verbs, help, usage errors, start-up imports."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from lmeval.api.errors import ModelError, UsageError
+from lmeval.cli import tasks
 from lmeval.cli.main import VERBS
 
 
@@ -31,6 +34,7 @@ def test_the_version_is_said(lmeval):
     [
         (["evalute"], "There is no verb 'evalute'; did you mean 'evaluate'?"),
         (["zzz"], "There is no verb 'zzz'; known are evaluate"),
+        (["--task", "x"], "--task needs a verb before it, as in `lmeval evaluate --task …`"),
         (["evaluate", "--tsak", "x"], "Unknown command line flag 'tsak'"),
         (["evaluate", "--max_examples", "many"], "max_examples"),
         (["evaluate", "--max_examples", "0"], "max_examples"),
@@ -60,6 +64,37 @@ def test_the_version_is_said(lmeval):
             "there is no folder",
         ),
         (
+            ["evaluate", "--task", "arithmetic", "--model", "toy", "--output", ""],
+            "--output The name",
+        ),
+        (["evaluate", "--task", "arithmetic", "--model", "toy", "--output", "."], "is a folder"),
+        (
+            ["evaluate", "--task", "arithmetic", "--model", "toy", "--output", os.devnull],
+            "is a device or a pipe",
+        ),
+        (
+            ["evaluate", "--task", "arithmetic", "--model", "toy", "--output", "x" * 300],
+            "File name too long",
+        ),
+        pytest.param(
+            ["evaluate", "--task", "arithmetic", "--model", "toy", "--output", "/proc/x.json"],
+            "/proc/x.json: cannot be written",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
+        ),
+        (
+            ["evaluate", "--model", "toy", "--model", "human"],
+            "--model=human: already defined as toy",
+        ),
+        (["evaluate", "--quiet", "--noquiet"], "already defined as True"),
+        (["evaluate", "--output", "a", "--output=b"], "--output=b: already defined as a"),
+        (["compare", "--flips=1", "a", "b", "--flips=2"], "--flips=2: already defined as 1"),
+        (["evaluate", "--task", "x", "--model", "toy", "--tasks_dir", "y" * 300], "name too long"),
+        (["evaluate", "--task", "x" * 300 + "/y", "--model", "toy"], "name too long"),
+        (["evaluate", "--task", "arithmetic", "--model", "z" * 300 + ".py:C"], "name too long"),
+        (["compare", "x" * 300, "y"], "name too long"),
+        (["rescore", "x" * 300], "x"),
+        (["evaluate", "--flagfile", "none"], "none"),
+        (
             ["evaluate", "--tasks_dir", "none", "--task", "all", "--model", "toy"],
             "There is no tasks folder none",
         ),
@@ -70,6 +105,36 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(lmeval, arguments, reason):
     assert reason in lmeval.err
     assert lmeval.err.count("\n") == 1
     assert lmeval.out == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (UsageError("two\n  lines \x1b[2J"), 2, "two lines \\x1b[2J"),
+        (ModelError("gone."), 1, "gone."),
+        (PermissionError(13, "Permission denied", "a/task.py"), 2, "a/task.py: Permission denied."),
+        (OSError("odd"), 2, "OSError: odd."),
+        (SystemExit(3), 1, "a task's or a model's program left with sys.exit(3)"),
+        (SystemExit(), 1, "sys.exit(None)"),
+        (KeyboardInterrupt(), 130, "stopped."),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_user_can_cause_ends_in_one_line(lmeval, monkeypatch, error, code, said):
+    def run(args, flag_values, out):
+        raise error
+
+    monkeypatch.setattr(tasks, "run", run)
+    assert lmeval("tasks") == code
+    assert lmeval.err.startswith(f"lmeval: {said}" if code != 1 else "lmeval: ")
+    assert said in lmeval.err
+    assert lmeval.err.count("\n") == 1
+
+
+def test_a_fault_of_our_own_keeps_its_traceback(lmeval, monkeypatch):
+    monkeypatch.setattr(tasks, "run", lambda args, flag_values, out: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        lmeval("tasks")
 
 
 def modules_after(program):

@@ -60,7 +60,7 @@ def test_a_broken_task_is_listed_as_broken(lmeval):
     (lmeval.folder / "t" / "good.jsonl").write_text("")
     assert lmeval("tasks", "--tasks_dir", "t") == 1
     assert "cannot be listed: bad: " in lmeval.out
-    assert "1 tasks" in lmeval.out
+    assert "1 task\n" in lmeval.out
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "python"])
@@ -153,3 +153,80 @@ def test_the_shipped_tasks_pass(lmeval, name):
 
 def test_the_keywords_are_read_from_the_list():
     assert "arithmetic" in read_keywords()
+
+
+PROGRAM = """
+from lmeval import ScoreData, Task, TaskMetadata
+class T(Task):
+    def get_task_details(self):
+        {details}
+    def evaluate_model(self, model):
+        {scores}
+"""
+GOOD_DETAILS = "return TaskMetadata('odd', 'd', ['arithmetic'], 1, 1)"
+GOOD_SCORES = "return ScoreData({'m': 0.5}, 'm', 0, 0.0, 1.0)"
+
+
+def write_program(lmeval, details=GOOD_DETAILS, scores=GOOD_SCORES):
+    folder = lmeval.folder / "t" / "odd"
+    folder.mkdir(parents=True)
+    (folder / "task.py").write_text(PROGRAM.format(details=details, scores=scores))
+    (lmeval.folder / "t" / "good.jsonl").write_text(json.dumps(ROW))
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("return None", "None"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("open('none.txt')", "FileNotFoundError"),
+        ("raise ValueError('two\\nlines')", "two lines"),
+    ],
+)
+def test_details_that_fail_cost_one_line_and_no_other_task(lmeval, details, reason):
+    write_program(lmeval, details=details)
+    assert lmeval("tasks", "--tasks_dir", "t") == 1
+    assert "1 task\n" in lmeval.out
+    (line,) = [line for line in lmeval.out.splitlines() if "cannot be listed" in line]
+    assert line.startswith("cannot be listed: odd: ")
+    assert reason in line
+    assert lmeval("check", "t/odd", "t/good.jsonl") == 1
+    assert reason in lmeval.out
+    assert "loads (jsonl" in lmeval.out
+
+
+@pytest.mark.parametrize(
+    ("scores", "reason"),
+    [
+        ("1 / 0", "task.py, line 7: ZeroDivisionError"),
+        ("return None", "evaluate_model gives None, where ScoreData are due"),
+        ("return []", "evaluate_model gives [], where ScoreData are due"),
+        ("import sys; sys.exit('bye')", "SystemExit: bye"),
+    ],
+)
+def test_scores_that_fail_are_a_fault(lmeval, scores, reason):
+    write_program(lmeval, scores=scores)
+    assert lmeval("check", "t/odd") == 1
+    assert "fails with the mute model: " in lmeval.out
+    assert reason in lmeval.out
+    assert lmeval.out.endswith("\n2 faults\n")
+
+
+def test_only_broken_tasks_are_listed_too(lmeval):
+    write_program(lmeval, details="return None")
+    (lmeval.folder / "t" / "good.jsonl").unlink()
+    assert lmeval("tasks", "--tasks_dir", "t") == 1
+    assert "0 tasks\ncannot be listed: odd: " in lmeval.out
+
+
+def test_a_folder_that_cannot_be_looked_at_is_a_fault(lmeval):
+    (lmeval.folder / "good.jsonl").write_text(json.dumps(ROW))
+    assert lmeval("check", "x" * 300, "good.jsonl") == 1
+    assert "File name too long" in lmeval.out
+    assert "loads (jsonl" in lmeval.out
+
+
+def test_keywords_may_be_named_one_by_one(lmeval):
+    assert lmeval("tasks", "--keyword", "arithmetic", "--keyword", "zero-shot") == 0
+    assert lmeval.out.endswith("\n1 task\n")
