@@ -9,13 +9,13 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lmeval.api.errors import LmevalError, ModelError, UsageError
 from lmeval.api.loading import describe_failure, load_module
-from lmeval.api.model import Model
+from lmeval.api.model import Model, ModelData
 
 BUILT_IN_MODELS = {
     "toy": "lmeval.models.toy:ToyModel",
@@ -49,11 +49,16 @@ def build_model(name: str, settings: Mapping[str, Any] | None = None) -> Model:
     settings = dict(settings or {})
     _check_settings(name, factory, settings)
     try:
-        made = factory(**settings)
+        model = _as_model(name, factory(**settings))
+        _check_identity(name, model)
     except LmevalError:
         raise
-    except (Exception, SystemExit) as error:  # a model's constructor may raise anything
+    except (Exception, SystemExit) as error:  # a model's program may raise anything
         raise ModelError(f"The model {name} cannot be built: {describe_failure(error)}") from error
+    return model
+
+
+def _as_model(name: str, made: Any) -> Model:
     if isinstance(made, Model):
         return made
     if callable(getattr(made, "generate", None)):
@@ -64,6 +69,21 @@ def build_model(name: str, settings: Mapping[str, Any] | None = None) -> Model:
         f"--model {name} names a {type(made).__name__}, which is neither a Model nor an object "
         "with generate(prompts)."
     )
+
+
+def _check_identity(name: str, model: Model) -> None:
+    """Ask what every run asks, here where what a model's program raises can be told of."""
+    questions: list[tuple[str, Callable[[], object], tuple[type, ...]]] = [
+        ("model_data()", model.model_data, (ModelData,)),
+        ("name", lambda: model.name, (str,)),
+        ("fingerprint()", model.fingerprint, (str, type(None))),
+    ]
+    for question, ask, expected in questions:
+        if not isinstance(answer := ask(), expected):
+            raise ModelError(
+                f"The model {name} gives {question} as {answer!r}, which is of the wrong type; see "
+                "docs/models.md."
+            )
 
 
 def _find_factory(name: str) -> Any:

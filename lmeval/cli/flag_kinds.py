@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -14,9 +15,9 @@ def define_integer(
     default: int | None,
     help_text: str,
     lower_bound: int | None = None,
-    upper_bound: int | None = None,
+    upper_bound: int = sys.maxsize,
 ) -> None:
-    """Define a flag for a whole number within bounds."""
+    """Define a flag for a whole number within bounds, by default those of counts."""
     flags.DEFINE_integer(name, default, help_text, lower_bound, upper_bound, values)
 
 

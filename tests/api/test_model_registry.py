@@ -42,6 +42,27 @@ class Leaving(Adapter):
         sys.exit(3)
 
 
+def own_with(**methods):
+    """A subclass of Own with other methods, made without settings."""
+    return type("Odd", (Own,), {"__init__": lambda self: Own.__init__(self, size=1), **methods})
+
+
+def fail(*args):
+    raise RuntimeError("odd")
+
+
+NoData = own_with(model_data=fail)
+NoneData = own_with(model_data=lambda self: None)
+NoName = own_with(name=property(fail))
+NoFingerprint = own_with(fingerprint=fail)
+NumberFingerprint = own_with(fingerprint=lambda self: 5)
+LeavingData = own_with(model_data=lambda self: sys.exit(3))
+
+
+class NoAdapterName(Adapter):
+    name = property(fail)
+
+
 HERE = __name__
 
 
@@ -126,6 +147,13 @@ def test_an_adapter_is_wrapped():
         (f"{HERE}:Own", {"size": 1, "flavor": "x"}, UsageError, "did you mean 'flavour'"),
         (f"{HERE}:Broken", {}, ModelError, "cannot be built: .*no such service"),
         (f"{HERE}:HERE", {}, UsageError, "is no class"),
+        (f"{HERE}:NoData", {}, ModelError, "cannot be built: .*RuntimeError: odd"),
+        (f"{HERE}:NoneData", {}, ModelError, r"gives model_data\(\) as None"),
+        (f"{HERE}:NoName", {}, ModelError, "cannot be built: .*RuntimeError: odd"),
+        (f"{HERE}:NoAdapterName", {}, ModelError, "cannot be built: .*RuntimeError: odd"),
+        (f"{HERE}:NoFingerprint", {}, ModelError, "cannot be built: .*RuntimeError: odd"),
+        (f"{HERE}:NumberFingerprint", {}, ModelError, r"gives fingerprint\(\) as 5"),
+        (f"{HERE}:LeavingData", {}, ModelError, "SystemExit: 3"),
         (f"{HERE}:Leaving", {}, ModelError, "cannot be built: .*SystemExit: 3"),
         ("builtins:dict", {}, UsageError, "does not say which settings it takes"),
         (":C", {}, UsageError, "write package.module:Class"),

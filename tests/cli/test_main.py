@@ -94,6 +94,8 @@ def test_the_version_is_said(lmeval):
         (["compare", "x" * 300, "y"], "name too long"),
         (["rescore", "x" * 300], "x"),
         (["evaluate", "--flagfile", "none"], "none"),
+        (["evaluate", "--max_examples", str(10**30)], "max_examples"),
+        (["evaluate", "--seed", str(2**128)], "seed"),
         (
             ["evaluate", "--tasks_dir", "none", "--task", "all", "--model", "toy"],
             "There is no tasks folder none",
@@ -129,6 +131,18 @@ def test_what_a_user_can_cause_ends_in_one_line(lmeval, monkeypatch, error, code
     assert lmeval.err.startswith(f"lmeval: {said}" if code != 1 else "lmeval: ")
     assert said in lmeval.err
     assert lmeval.err.count("\n") == 1
+
+
+def test_a_user_without_a_home_is_told(lmeval, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("pathlib.Path.home", no_home)
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "toy") == 2
+    assert "There is no home folder to keep answers in" in lmeval.err
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "toy", "--nocache") == 0
+
+
+def no_home():
+    raise RuntimeError("Could not determine home directory.")
 
 
 def test_a_fault_of_our_own_keeps_its_traceback(lmeval, monkeypatch):
