@@ -126,7 +126,7 @@ def review(
     program = source.path / "task.py"
     task = load_task(source, TaskOptions(sandbox=sandbox))
     details = _details(task, program)
-    yield Finding("ok", f"loads ({source.kind}, up to {details.max_queries:,} queries)")
+    yield Finding("ok", f"loads ({source.kind}, max_queries {details.max_queries:,})")
     yield from _review_details(source, details, known_keywords)
     if isinstance(task, JsonTask):
         yield from _review_rows(task)
@@ -178,7 +178,7 @@ def _review_rows(task: JsonTask) -> Iterator[Finding]:
     if agreeing:
         yield Finding("fault", f"duplicates: {_ids(agreeing)}.")
     if not repeated:
-        yield Finding("ok", f"{len(task.examples):,} rows, no prompt twice")
+        yield Finding("ok", f"{counted(len(task.examples), 'row')}, no prompt twice")
     yield from _review_targets(task)
 
 

@@ -136,6 +136,13 @@ def test_one_broken_task_does_not_cost_the_others(lmeval):
     assert "broken: no result" in lmeval.out
 
 
+def test_one_failed_answer_is_one_answer(lmeval):
+    (lmeval.folder / "own.py").write_text(ADAPTERS)
+    arguments = ["--task", "arithmetic", "--model", "own.py:Failing", "--max_retries", "0"]
+    assert lmeval("evaluate", *arguments, "--max_examples", "1") == 1
+    assert "1 answer failed" in lmeval.out
+
+
 def test_allowed_failures_cover_answers_and_no_task(lmeval):
     folder = lmeval.folder / "tasks" / "broken"
     folder.mkdir(parents=True)

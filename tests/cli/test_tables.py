@@ -6,6 +6,7 @@ import io
 import pytest
 
 from lmeval.cli.tables import (
+    counted,
     display_width,
     print_table,
     printable,
@@ -46,6 +47,13 @@ def test_width(text, width):
 )
 def test_times(seconds, shown):
     assert shown_seconds(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 tasks"), (1, "1 task"), (2, "2 tasks"), (1234, "1,234 tasks")]
+)
+def test_a_count_has_its_noun_in_the_right_number(count, shown):
+    assert counted(count, "task") == shown
 
 
 def test_what_is_not_there_is_a_dash():
