@@ -12,7 +12,6 @@ from scripted_server import Reply, ScriptedServer, chat_reply
 from lmeval.api.errors import (
     FatalModelError,
     MissingExtraError,
-    FatalModelError,
     ModelError,
     TransientModelError,
     UnsupportedByModel,
