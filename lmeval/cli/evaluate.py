@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from absl import flags
 
-from lmeval.api.errors import UsageError
+from lmeval.api.errors import ResultsError, UsageError
 from lmeval.cli.code_exec_flags import LIMIT_FLAGS, define_code_exec_flags, make_sandbox
 from lmeval.cli.flag_kinds import define_integer, define_joined_list
 from lmeval.cli.folders import default_cache_dir
@@ -188,12 +188,16 @@ def _write_and_print(board: Leaderboard, values: flags.FlagValues, out: TextIO) 
     """Write the file first: whoever reads what is printed may be gone."""
     from lmeval.api.leaderboard_file import write_leaderboard
 
-    write_leaderboard(
-        board,
-        values.output,
-        include_per_example=values.include_per_example,
-        overwrite=values.overwrite,
-    )
+    try:
+        write_leaderboard(
+            board,
+            values.output,
+            include_per_example=values.include_per_example,
+            overwrite=values.overwrite,
+        )
+    except ResultsError:  # the disk is full, or another run was quicker
+        print_leaderboard(board, out)
+        raise
     print_leaderboard(board, out)
     print(f"\nWritten to {printable(values.output)}", file=out)
     return report_failures(board, values.allow_failures, out)

@@ -54,8 +54,8 @@ def _print_code_outcomes(board: Leaderboard, out: TextIO) -> None:
     """Say how model-written code ended, and whether anything less than the sandbox held it."""
     for task in board.tasks:
         if any(outcome != "ok" for outcome in task.outcomes):
-            counted = ", ".join(f"{count:,} {outcome}" for outcome, count in task.outcomes.items())
-            print(f"{printable(task.task)}: code ended {counted}", file=out)
+            ends = ", ".join(f"{count:,} {outcome}" for outcome, count in task.outcomes.items())
+            print(f"{printable(task.task)}: code ended {ends}", file=out)
     if any(task.isolation == "reduced" for task in board.tasks):
         print("Code ran with reduced isolation, by your leave: see docs/security.md.", file=out)
 

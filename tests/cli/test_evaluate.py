@@ -136,6 +136,17 @@ def test_one_broken_task_does_not_cost_the_others(lmeval):
     assert "broken: no result" in lmeval.out
 
 
+def test_results_are_shown_where_another_run_took_the_file(lmeval):
+    (lmeval.folder / "own.py").write_text(
+        "class Racing:\n    name = 'racing'\n    def generate(self, prompts):\n"
+        "        open('leaderboard.json', 'w').write('another')\n        return prompts\n"
+    )
+    assert lmeval("evaluate", "--task", "arithmetic", "--model", "own.py:Racing") == 2
+    assert "leaderboard.json exists and is no leaderboard" in lmeval.err
+    assert "exact_match  0.0000" in lmeval.out
+    assert (lmeval.folder / "leaderboard.json").read_text() == "another"
+
+
 def test_one_failed_answer_is_one_answer(lmeval):
     (lmeval.folder / "own.py").write_text(ADAPTERS)
     arguments = ["--task", "arithmetic", "--model", "own.py:Failing", "--max_retries", "0"]
