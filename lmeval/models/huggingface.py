@@ -128,6 +128,11 @@ class HuggingFaceModel(BatchModel):
         """See `Model.model_data`."""
         return self._data
 
+    @property
+    def preferred_batch_size(self) -> int:
+        """See `Model.preferred_batch_size`; large, so that requests with common beginnings meet."""
+        return 128
+
     def fingerprint(self) -> str | None:
         """See `Model.fingerprint`: hash of the files (or the hub's commit), settings, versions.
 
