@@ -21,6 +21,7 @@ from lmeval.statistics import (
     compare_unpaired,
     holm,
     macro_mean,
+    micro_mean,
     pair_keys,
 )
 
@@ -91,6 +92,8 @@ class Comparison:
     tasks: tuple[TaskComparison, ...]
     overall: Summary
     """The mean of the tasks' differences; without a mean if a task stands there twice."""
+    overall_micro: Summary
+    """The same with every task weighted by its rows; without a mean if a task is not paired."""
     left_out: Mapping[str, str]
     """Tasks that both have but that were not compared, each with the reason."""
     only_in_a: tuple[str, ...]
@@ -132,11 +135,14 @@ def compare_leaderboards(
         else:
             compared.append(_compare_task(tasks_a[key], tasks_b[key], options))
     tasks = _with_verdicts(compared, options.alpha)
+    differences = _independent_differences(tasks)
+    all_paired = all(isinstance(task.result, PairedComparison) for task in tasks)
     return Comparison(
         adapter_a=a.adapter,
         adapter_b=b.adapter,
         tasks=tasks,
-        overall=_overall(tasks),
+        overall=macro_mean(differences),
+        overall_micro=micro_mean(differences if all_paired else []),
         left_out=left_out,
         only_in_a=tuple(_missing(key, b) for key in pairing.only_in_a),
         only_in_b=tuple(_missing(key, a) for key in pairing.only_in_b),
@@ -255,10 +261,17 @@ def _verdict(task: TaskComparison, p_value: float | None, alpha: float) -> Verdi
     return "worse" if (task.difference < 0.0) != task.lower_is_better else "better"
 
 
-def _overall(tasks: Sequence[TaskComparison]) -> Summary:
+def _independent_differences(tasks: Sequence[TaskComparison]) -> list[Summary]:
+    """Each task's difference; none where errors of a mean over them cannot be stated."""
     if len({task.task for task in tasks}) < len(tasks):
         # One task at several numbers of shots asks the same rows twice: not independent.
-        return Summary(len(tasks), None, None, None, None)
-    return macro_mean(
-        [Summary(1, task.difference, task.result.stderr, task.result.ci95, None) for task in tasks]
-    )
+        return []
+    return [
+        Summary(_rows(task.result), task.difference, task.result.stderr, task.result.ci95, None)
+        for task in tasks
+    ]
+
+
+def _rows(result: PairedComparison | UnpairedComparison) -> int:
+    # Two runs that are not paired have no number of rows in common.
+    return result.n if isinstance(result, PairedComparison) else 0

@@ -13,7 +13,7 @@ from lmeval.api import strict_json
 from lmeval.api.comparison import Comparison, TaskComparison
 from lmeval.api.paired_rows import RowKey, RowPair
 from lmeval.cli.tables import print_table, printable, shown_count, shown_score
-from lmeval.statistics import PairedComparison
+from lmeval.statistics import PairedComparison, Summary
 
 SCHEMA = "comparison.v1"
 
@@ -73,7 +73,8 @@ def write_json(report: Report, out: TextIO) -> None:
         "options": attrs.asdict(comparison.options),
         "warnings": comparison.warnings,
         "tasks": [_task_json(task, report.flips) for task in comparison.tasks],
-        "overall": _overall_json(comparison),
+        "overall": _mean_json(comparison.overall),
+        "overall_micro": _mean_json(comparison.overall_micro),
         "left_out": dict(comparison.left_out),
         "only_in_a": comparison.only_in_a,
         "only_in_b": comparison.only_in_b,
@@ -166,12 +167,17 @@ def _conclusions(comparison: Comparison) -> Iterator[str]:
         f"{counts['worse']} worse, {counts['better']} better, {counts['no clear change']} without "
         f"a clear change, {counts['not tested']} not tested (level {alpha:g} over all, Holm)"
     )
-    overall = comparison.overall
-    if overall.mean is not None and len(comparison.tasks) > 1:
-        yield (
-            f"mean over {len(comparison.tasks)} tasks: B - A = {overall.mean:+.4f} "
-            f"{_shown_error(overall.stderr)}, 95% interval {_shown_interval(overall.ci95)}"
-        )
+    if len(comparison.tasks) > 1:
+        means = {
+            f"mean over {len(comparison.tasks)} tasks": comparison.overall,
+            f"weighted by rows ({comparison.overall_micro.n:,})": comparison.overall_micro,
+        }
+        for name, mean in means.items():
+            if mean.mean is not None:
+                yield (
+                    f"{name}: B - A = {mean.mean:+.4f} {_shown_error(mean.stderr)}, "
+                    f"95% interval {_shown_interval(mean.ci95)}"
+                )
     for task in comparison.tasks:
         for note in task.notes:
             yield f"{task.label}: {note}"
@@ -257,9 +263,8 @@ def _code(text: str) -> str:
     return f"{fence} {text} {fence}"
 
 
-def _overall_json(comparison: Comparison) -> dict[str, Any]:
-    overall = comparison.overall
-    return {"difference": overall.mean, "stderr": overall.stderr, "ci95": overall.ci95}
+def _mean_json(mean: Summary) -> dict[str, Any]:
+    return {"difference": mean.mean, "stderr": mean.stderr, "ci95": mean.ci95}
 
 
 def _task_json(task: TaskComparison, flips: int) -> dict[str, Any]:

@@ -194,9 +194,19 @@ def test_holm_runs_over_the_tested_tasks():
 def test_overall_difference_is_the_mean_over_tasks_with_its_error():
     a = board(task(rows_of(HUNDRED_A), name="x"), task(rows_of([0, 0, 1, 1]), name="y"))
     b = board(task(rows_of(HUNDRED_B), name="x"), task(rows_of([1, 0, 1, 1]), name="y"))
-    overall = compare_leaderboards(a, b).overall
-    assert overall.mean == pytest.approx((-0.09 + 0.25) / 2)
-    assert overall.stderr == pytest.approx(math.hypot(0.0378594, 0.25) / 2, abs=1e-6)
+    comparison = compare_leaderboards(a, b)
+    assert comparison.overall.mean == pytest.approx((-0.09 + 0.25) / 2)
+    assert comparison.overall.stderr == pytest.approx(math.hypot(0.0378594, 0.25) / 2, abs=1e-6)
+    micro = comparison.overall_micro
+    assert (micro.n, micro.mean) == (104, pytest.approx((-9 + 1) / 104))
+    assert micro.stderr == pytest.approx(math.hypot(3.78594, 4 * 0.25) / 104, abs=1e-6)
+
+
+def test_without_rows_there_is_no_difference_weighted_by_rows():
+    a = board(task(rows_of([0, 1]), name="x"), task(rows_of([0, 1]), name="y", keep_rows=False))
+    comparison = compare_leaderboards(a, a)
+    assert comparison.overall.mean == 0.0
+    assert comparison.overall_micro.mean is None
 
 
 def test_lower_is_better_where_the_high_score_is_below_the_low_one():

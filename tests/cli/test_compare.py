@@ -279,4 +279,8 @@ def test_two_tasks_get_a_mean_over_tasks(tmp_path):
 
     a = both(tmp_path / "a.json", [0, 0, 0, 0], [1, 0, 0, 0])
     b = both(tmp_path / "b.json", [1, 1, 0, 0], [1, 0, 0, 0])
-    assert "mean over 2 tasks: B - A = +0.2500" in run(a, b)[1]
+    said = run(a, b)[1]
+    assert "mean over 2 tasks: B - A = +0.2500" in said
+    assert "weighted by rows (8): B - A = +0.2500" in said
+    micro = json.loads(run(a, b, "--format=json")[1])["overall_micro"]
+    assert (micro["difference"], len(micro["ci95"])) == (0.25, 2)
