@@ -79,7 +79,7 @@ def _show(folder: Path, out: TextIO) -> None:
     else:
         print("No answers.", file=out)
     for path in summary.set_aside:
-        print(f"\nA damaged store was set aside, which may be deleted: {path}", file=out)
+        print(f"\nA damaged store was set aside, which may be deleted: {path}*", file=out)
 
 
 def _rows(summary: StoreSummary) -> list[list[str]]:

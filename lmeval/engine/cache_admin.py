@@ -38,7 +38,7 @@ class StoreSummary:
     size_bytes: int
     models: tuple[StoredModel, ...]
     set_aside: tuple[Path, ...]
-    """Damaged stores; nothing reads them any more."""
+    """Damaged stores; nothing reads them, nor their `-wal` and `-shm` files, any more."""
 
 
 def summarize_store(folder: Path) -> StoreSummary:
@@ -68,7 +68,7 @@ def summarize_store(folder: Path) -> StoreSummary:
         path=path,
         size_bytes=sum(file.stat().st_size for file in files if file.exists()),
         models=tuple(models),
-        set_aside=tuple(sorted(folder.glob(f"{STORE_NAME}.damaged-*"))),
+        set_aside=tuple(sorted(folder.glob(f"{STORE_NAME}.damaged-*[0-9]"))),
     )
 
 

@@ -57,8 +57,11 @@ def test_show_counts_the_answers_of_each_model(folder):
 
 
 def test_show_names_damaged_stores(folder):
-    (folder / f"{STORE_NAME}.damaged-1-2").write_text("")
-    assert f"{STORE_NAME}.damaged-1-2" in run(folder)
+    for suffix in ("", "-wal", "-shm"):
+        (folder / f"{STORE_NAME}.damaged-1-2{suffix}").write_text("")
+    said = run(folder)
+    assert said.count("A damaged store was set aside") == 1
+    assert f"{STORE_NAME}.damaged-1-2*" in said
 
 
 def test_prune_deletes_the_answers_of_one_model(folder):
