@@ -68,14 +68,14 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     finally:
         if sandbox is not None:
             sandbox.close()
-    print_leaderboard(rescored.leaderboard, out)
-    _print_how(rescored, out)
     write_leaderboard(
         rescored.leaderboard,
         flag_values.output,
         include_per_example=flag_values.include_per_example,
         overwrite=flag_values.overwrite,
     )
+    print_leaderboard(rescored.leaderboard, out)
+    _print_how(rescored, out)
     print(f"\nWritten to {printable(flag_values.output)}", file=out)
     return report_failures(rescored.leaderboard, flag_values.allow_failures, out)
 

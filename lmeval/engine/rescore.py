@@ -23,7 +23,7 @@ from lmeval.api.options import TaskOptions
 from lmeval.api.results import Leaderboard, TaskFailure, TaskResult, task_results
 from lmeval.api.task import ExampleScore
 from lmeval.engine.engine import Engine
-from lmeval.engine.run import LoadedTask, run_tasks
+from lmeval.engine.run import LoadedTask, environment, run_tasks
 from lmeval.engine.samples import SampledRun, TaskSamples
 from lmeval.engine.settings import EngineSettings
 
@@ -204,7 +204,8 @@ def rescore(
         failed_tasks=tuple(failures),
         seed=run.options.seed,
         flags=run.flags,
-        environment=run.environment,
+        # What scored the answers now; of what gave them, the run knows.
+        environment={**run.environment, **environment()} if changed else run.environment,
         timestamp=run.timestamp,
     )
     return Rescored(leaderboard=board, changed=changed, as_recorded=taken_over)

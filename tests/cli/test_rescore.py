@@ -135,6 +135,17 @@ def test_recorded_scores_need_no_tasks(run_folder):
     assert "numbers: taken over as recorded: --as_recorded" in said
 
 
+def test_the_versions_are_those_that_scored(run_folder):
+    folder, board = run_folder
+    for path in (folder / "samples").iterdir():
+        now = f'"lmeval": "{board.environment["lmeval"]}"'.encode()
+        path.write_bytes(path.read_bytes().replace(now, b'"torch": "2.9", "lmeval": "0.0.1"'))
+    _, again = run(folder, f"--tasks_dir={folder / 'tasks'}")
+    assert again.environment == {**board.environment, "torch": "2.9"}
+    _, recorded = run(folder, "--as_recorded", "--overwrite")
+    assert recorded.environment["lmeval"] == "0.0.1"
+
+
 def test_a_task_that_is_not_there_is_taken_over_and_said(run_folder):
     folder, board = run_folder
     said, again = run(folder)
