@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lmeval.api.model import Model, ModelData
-from lmeval.engine.cache import AnswerStore, KeyMaker, NewAnswer, occurrence_key
+from lmeval.engine.cache import AnswerStore, NewAnswer
 from lmeval.engine.executors import Workers
+from lmeval.engine.keys import KeyMaker, occurrence_key
 from lmeval.engine.kinds import Answer, Kind
 from lmeval.engine.progress import LoggedProgress, ProgressSink
 from lmeval.engine.schedule import Request, RunStopped, Tally, Ticket, tickets_of

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads that ask the model: side by side, within time limits, and again after faults.
 
-A batch on its way through the model is a `_Job`. A thread works on one job at a time. A call that
+A batch on its way through the model is a `Job`. A thread works on one job at a time. A call that
 takes too long cannot be ended from outside, so its thread is given up: the job goes on in a new
 thread, and whatever the old one brings back is dropped.
 """
@@ -23,6 +23,7 @@ from lmeval.api.errors import (
 )
 from lmeval.api.model import Model
 from lmeval.engine.answers import describe_fault, list_of_answers
+from lmeval.engine.calls import Call, Job, checked_answers, wanted_and_given_pause
 from lmeval.engine.kinds import Answer
 from lmeval.engine.schedule import Request, RequestQueue, Ticket, tickets_of
 from lmeval.engine.settings import EngineSettings
@@ -52,37 +53,6 @@ class Recipient(Protocol):
 
     def notice(self, message: str) -> None:
         """Pass a sentence on to the user."""
-
-
-class _Job:
-    """A batch until all of its requests are done."""
-
-    __slots__ = ("attempt", "call", "later", "now", "pause")
-
-    def __init__(self, batch: list[Request]) -> None:
-        self.now = [batch]
-        self.later: list[list[Request]] = []
-        self.attempt = 0
-        self.pause: float | None = None
-        self.call: _Call | None = None
-
-
-class _Call:
-    """A call of the model that is running."""
-
-    __slots__ = ("ended", "job", "limit", "part", "started")
-
-    def __init__(self, job: _Job, part: list[Request], started: float, limit: float | None) -> None:
-        self.job = job
-        self.part = part
-        self.started = started
-        self.ended = started
-        # A model may answer the requests of a batch one after another.
-        self.limit = math.inf if limit is None else limit * len(part)
-
-    def is_late(self, now: float) -> bool:
-        """Whether its time is over."""
-        return now - self.started > self.limit
 
 
 class Workers:
@@ -120,8 +90,8 @@ class Workers:
         self._idle = 0
         self._threads = 0
         self._jobs = 0
-        self._calls: set[_Call] = set()
-        self._given_up: dict[_Call, float] = {}
+        self._calls: set[Call] = set()
+        self._given_up: dict[Call, float] = {}
         self._returning: set[int] = set()
         self._gathering_s = 0.0
         self._announced_until = -math.inf
@@ -193,12 +163,12 @@ class Workers:
         due -= self._clock()
         return max(0.001, min(_LONGEST_STEP_S, limit / 4, due))
 
-    def _start_thread(self, job: _Job | None) -> None:
+    def _start_thread(self, job: Job | None) -> None:
         # Daemon threads, because a call that never returns must not keep the process alive.
         threading.Thread(target=self._run, args=(job,), name="lmeval-model", daemon=True).start()
         self._threads += 1
 
-    def _run(self, job: _Job | None) -> None:
+    def _run(self, job: Job | None) -> None:
         """What a thread does until there is nothing more to do or it is given up."""
         try:
             while (job := job or self._next_job()) is not None:
@@ -210,7 +180,7 @@ class Workers:
             if job is not None:
                 self._leave(job)
 
-    def _next_job(self) -> _Job | None:
+    def _next_job(self) -> Job | None:
         with self._lock:
             while not self._stopping.is_set():
                 if self._queue:
@@ -218,7 +188,7 @@ class Workers:
                     batch = self._queue.take(max(1, self._most_jobs - self._jobs))
                     if batch:
                         self._jobs += 1
-                        return _Job(batch)
+                        return Job(batch)
                 else:
                     self._idle += 1  # whoever wakes a worker counts it out again
                     self._work.wait()
@@ -241,7 +211,7 @@ class Workers:
             self._arrival.wait(left)
         self._returning = set()
 
-    def _finish(self, job: _Job) -> bool:
+    def _finish(self, job: Job) -> bool:
         """Ask until every request of the job is done; False when this thread was given up."""
         while (part := self._next_part(job)) and (call := self._begin(job, part)):
             outcome: Any
@@ -259,7 +229,7 @@ class Workers:
         self._leave(job)
         return True
 
-    def _next_part(self, job: _Job) -> list[Request] | None:
+    def _next_part(self, job: Job) -> list[Request] | None:
         """What to ask next; None when the job is done.
 
         What has failed at one level is asked again at the next, after a pause if a fault may pass.
@@ -272,12 +242,12 @@ class Workers:
                 job.pause = None
         return job.now.pop() if job.now else None
 
-    def _leave(self, job: _Job) -> None:
+    def _leave(self, job: Job) -> None:
         with self._lock:
             self._jobs -= 1
             self._change.notify_all()
 
-    def _begin(self, job: _Job, part: list[Request]) -> _Call | None:
+    def _begin(self, job: Job, part: list[Request]) -> Call | None:
         """Enter a call as soon as the model may take one; None when the run stops."""
         with self._lock:
             while not self._stopping.is_set():
@@ -285,14 +255,14 @@ class Workers:
                 # A call that does not come back within its limit once more is written off.
                 self._given_up = {c: end for c, end in self._given_up.items() if end > now}
                 if len(self._calls) + len(self._given_up) < self._most_calls:
-                    job.call = _Call(job, part, now, self._settings.timeout_s)
+                    job.call = Call(job, part, now, self._settings.timeout_s)
                     self._calls.add(job.call)
                     return job.call
                 soonest = min(self._given_up.values(), default=now + _LONGEST_STEP_S)
                 self._change.wait(soonest - now)
             return None
 
-    def _end(self, call: _Call) -> bool:
+    def _end(self, call: Call) -> bool:
         """Leave a call; False when it was given up and its outcome is to be dropped."""
         call.ended = self._clock()
         with self._lock:
@@ -310,7 +280,7 @@ class Workers:
             )
             return True
 
-    def _settle(self, call: _Call, outcome: Any) -> None:
+    def _settle(self, call: Call, outcome: Any) -> None:
         """Deliver what a call brought, or decide how its requests go on."""
         if call.is_late(call.ended):
             self._out_of_time(call, call.ended)
@@ -325,7 +295,7 @@ class Workers:
             else:
                 self._recipient.answered(call.part, answers)
 
-    def _out_of_time(self, call: _Call, now: float) -> None:
+    def _out_of_time(self, call: Call, now: float) -> None:
         """Single requests have had their time; those of a batch get it one by one."""
         if len(call.part) > 1:
             self._recipient.repeated(call.part)
@@ -333,7 +303,7 @@ class Workers:
         else:
             self._give_answer_up(call, "timeout", now)
 
-    def _fault(self, call: _Call, fault: Exception) -> None:
+    def _fault(self, call: Call, fault: Exception) -> None:
         """Halve a batch until the guilty request is alone; ask that again if the fault may pass."""
         part, job = call.part, call.job
         if isinstance(fault, AnswerCountError) and len(part) > 1 and not self._told_of_counts:
@@ -360,44 +330,17 @@ class Workers:
             return
         self._recipient.repeated(part)
 
-    def _give_answer_up(self, call: _Call, error: str, now: float) -> None:
+    def _give_answer_up(self, call: Call, error: str, now: float) -> None:
         latency_ms = (now - call.started) * 1000
         failed = [one.kind.failed(one.payload, error, latency_ms) for one in call.part]
         self._recipient.answered(call.part, failed)
 
     def _pause(self, attempt: int, fault: Exception) -> float:
         """Seconds until the next attempt."""
-        settings = self._settings
-        wanted: float | None = getattr(fault, "retry_after", None)
-        if wanted is None:
-            # Half of the wait is left to chance, so that clients do not march in step.
-            wanted = settings.backoff_s * 2**attempt * (0.5 + self._rng.random() / 2)
-        pause = min(max(0.0, wanted), settings.max_backoff_s)
+        wanted, pause = wanted_and_given_pause(fault, attempt, self._settings, self._rng)
         now = self._clock()
         if pause >= _LONG_WAIT_S and now >= self._announced_until:
             self._announced_until = now + pause
             asked = "" if wanted <= pause else f" (it asked for {wanted:.0f} s)"
             self._recipient.notice(f"Waiting {pause:.0f} s for the model{asked}: {fault}")
         return pause
-
-
-def checked_answers(
-    part: Sequence[Request], given: Sequence[Any], latency_ms: float
-) -> list[Answer]:
-    """What the model gave for `part`, one answer for each request.
-
-    An answer of a wrong type becomes a failed one; the others of its batch stand.
-
-    Raises:
-      ModelError: there is not one answer for each request, so that none can be attributed.
-    """
-    if len(given) != len(part):
-        raise AnswerCountError(f"the model gave {len(given)} answers to {len(part)} requests")
-    answers = []
-    for request, answer in zip(part, given, strict=True):
-        try:
-            answers.append(request.kind.checked(request.payload, answer, latency_ms))
-        except ModelError as fault:
-            error = describe_fault(fault)
-            answers.append(request.kind.failed(request.payload, error, latency_ms))
-    return answers

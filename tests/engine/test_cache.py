@@ -12,8 +12,9 @@ from engine_models import CountingModel, EchoModel, ScriptedModel
 
 from lmeval.api.errors import UsageError
 from lmeval.api.model import Completion, LogProbs, Prompt
-from lmeval.engine.cache import STORE_NAME, KeyMaker, occurrence_key
+from lmeval.engine.cache import STORE_NAME
 from lmeval.engine.engine import Engine
+from lmeval.engine.keys import KeyMaker, occurrence_key
 from lmeval.engine.kinds import ScoreRequest, TextRequest, WholeTextRequest
 from lmeval.engine.settings import EngineSettings
 
