@@ -37,33 +37,34 @@ class JsonFault(ValueError):
         return text.count("\n", 0, self.index) + 1, self.index - line_start + 1
 
 
-class _Refused(ValueError):
-    """Raised inside the decoder's hooks, which don't know where they are."""
+class Refused(ValueError):
+    """Raised by `DECODER` on what strict JSON has not; its hooks don't know where they are."""
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise _Refused
+        raise Refused
     return made
 
 
 def _refuse_constant(name: str) -> float:
-    raise _Refused(name)
+    raise Refused(name)
 
 
 def _finite_float(literal: str) -> float:
     value = float(literal)
     if math.isinf(value):
-        raise _Refused(literal)
+        raise Refused(literal)
     return value
 
 
-_DECODER = json.JSONDecoder(
+DECODER = json.JSONDecoder(
     object_pairs_hook=_object_without_duplicates,
     parse_constant=_refuse_constant,
     parse_float=_finite_float,
 )
+"""Decodes strict JSON, but does not say where a fault is, nor look for lone surrogates."""
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
@@ -81,10 +82,10 @@ def parse(text: str, *, lone_surrogates: bool = False) -> Any:
         surrogate, more nesting than Python can follow or an integer of thousands of digits.
     """
     try:
-        value = _DECODER.decode(text)
+        value = DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise _syntax_fault(text, error) from None
-    except _Refused as refused:
+    except Refused as refused:
         raise _refused_fault(text, str(refused)) from None
     except RecursionError:
         raise JsonFault("values are nested too deeply", None) from None

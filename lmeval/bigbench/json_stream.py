@@ -17,6 +17,7 @@ from typing import IO, Any, NoReturn
 import attrs
 
 from lmeval.api.errors import TaskFileError
+from lmeval.api.strict_json import DECODER
 
 EXAMPLES = "examples"
 LIST_BEGINS = object()
@@ -34,26 +35,6 @@ class Place:
 
     start: int
     length: int
-
-
-class _Refused(ValueError):
-    """Raised inside the decoder, which doesn't know where it is."""
-
-
-def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise _Refused
-    return made
-
-
-def _refuse_constant(name: str) -> float:
-    raise _Refused(name)
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object_without_duplicates, parse_constant=_refuse_constant
-)
 
 
 def read_members(path: Path) -> Iterator[tuple[str, Any, Place]]:
@@ -176,9 +157,10 @@ class _Reader:
         self._next()
         while True:
             try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
+                value, end = DECODER.raw_decode(self._text, self._at)
                 # A number that reaches to the window's end may go on behind it.
                 if self._at_end or self._text[end : end + 1] in _ENDS_VALUE:
+                    self._check_surrogates(value, end)
                     self._at = end
                     return value
             except json.JSONDecodeError as error:
@@ -189,6 +171,12 @@ class _Reader:
             except (ValueError, RecursionError):
                 self._fail()
             self._read_on()
+
+    def _check_surrogates(self, value: Any, end: int) -> None:
+        """Raise ValueError if the value from here to `end` holds half a surrogate pair."""
+        escapes = ("\\ud", "\\uD")
+        if any(self._text.find(escape, self._at, end) >= 0 for escape in escapes):
+            json.dumps(value, ensure_ascii=False).encode()
 
     def _read_on(self) -> None:
         """Drop what is behind and read as much again as is ahead, at least a chunk."""

@@ -51,6 +51,24 @@ def test_a_byte_order_mark_is_no_fault(tmp_path):
         assert value == read_at(file, place) == "é"
 
 
+@pytest.mark.parametrize(
+    ("example", "reason"),
+    [
+        (r'{"input": "a\ud800b"}', "half a surrogate pair"),
+        (r'{"input": "a\uDC00"}', "half a surrogate pair"),
+        ('{"input": "a", "target_scores": {"b": 1e999}}', "1e999 is no finite number"),
+    ],
+)
+def test_what_strict_json_has_not_is_refused_where_it_stands(tmp_path, example, reason):
+    with pytest.raises(TaskFileError, match=rf"line 2, column \d+: .*{reason}"):
+        members_of(write(tmp_path, '{"examples": [\n' + example + "]}"))
+
+
+@pytest.mark.parametrize("text", [r'"\ud83d\ude00"', r'"\uD83D\uDE00"', r'"\\ud800"'])
+def test_whole_surrogate_pairs_are_text(tmp_path, text):
+    assert members_of(write(tmp_path, f'{{"name": {text}}}')) == [("name", json.loads(text))]
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 values = st.recursive(
     st.none()
