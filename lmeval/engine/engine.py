@@ -163,7 +163,7 @@ class Engine(Asker):
         if limit is not None and failures >= limit:
             self.stop(
                 f"Stopped after {failures} failed requests in a row, the last one with "
-                f'"{answers[-1].error}"; mend the cause, and the same command goes on from here.'
+                f'"{answers[-1].error}"; mend the cause, and {self._how_it_goes_on()}.'
             )
 
     def repeated(self, requests: Sequence[Request]) -> None:
@@ -186,6 +186,11 @@ class Engine(Asker):
     def notice(self, message: str) -> None:
         """Pass a sentence on to whoever shows progress."""
         self._progress.notice(message)
+
+    def _how_it_goes_on(self) -> str:
+        if self._store is None:
+            return "the same command begins anew, because no answer is kept"
+        return "the same command goes on from here"
 
     def _open_store(self) -> AnswerStore | None:
         if self.settings.cache_dir is None:
@@ -210,7 +215,7 @@ class Engine(Asker):
             self._start(requests)
             self._workers.wait(ticket, self._progress.tick)
         except KeyboardInterrupt:
-            self.stop("Interrupted; the same command goes on from here.")
+            self.stop(f"Interrupted; {self._how_it_goes_on()}.")
             self.drain()
             raise
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models for the engine's tests: they count what they are asked and misbehave on request."""
+"""What the engine's tests share: models that misbehave on request, a listener to messages."""
 
 import threading
 
@@ -91,3 +91,22 @@ class TextOnlyModel(Model):
 
     def cond_log_prob(self, inputs, targets, absolute_normalization=False):
         raise UnsupportedByModel("The model text-only cannot score given text.")
+
+
+class Notices:
+    """Shows no progress, and keeps the messages that an engine gives."""
+
+    def __init__(self):
+        self.messages = []
+
+    def advanced(self, task, counts):
+        pass
+
+    def finished(self, task):
+        pass
+
+    def tick(self):
+        pass
+
+    def notice(self, message):
+        self.messages.append(message)

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from engine_models import CountingModel, EchoModel, ScriptedModel
+from engine_models import CountingModel, EchoModel, Notices, ScriptedModel
 
 from lmeval.api.errors import UsageError
 from lmeval.api.model import Completion, LogProbs, Prompt
@@ -17,23 +17,6 @@ from lmeval.engine.engine import Engine
 from lmeval.engine.keys import KeyMaker, occurrence_key
 from lmeval.engine.kinds import ScoreRequest, TextRequest, WholeTextRequest
 from lmeval.engine.settings import EngineSettings
-
-
-class Notices:
-    def __init__(self):
-        self.messages = []
-
-    def advanced(self, task, counts):
-        pass
-
-    def finished(self, task):
-        pass
-
-    def tick(self):
-        pass
-
-    def notice(self, message):
-        self.messages.append(message)
 
 
 def ask(model, prompts, folder, task="t", notices=None, **arguments):

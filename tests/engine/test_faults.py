@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from engine_models import EchoModel, ScriptedModel
+from engine_models import EchoModel, Notices, ScriptedModel
 
 from lmeval.api.errors import FatalModelError, ModelError, TransientModelError, UnsupportedByModel
 from lmeval.api.model import Completion
@@ -19,23 +19,6 @@ from lmeval.engine.schedule import RunStopped
 from lmeval.engine.settings import EngineSettings
 
 AT_ONCE = {"backoff_s": 0.0, "max_consecutive_failures": None}
-
-
-class Notices:
-    def __init__(self):
-        self.messages = []
-
-    def advanced(self, task, counts):
-        pass
-
-    def finished(self, task):
-        pass
-
-    def tick(self):
-        pass
-
-    def notice(self, message):
-        self.messages.append(message)
 
 
 class FailingModel(EchoModel):
@@ -182,6 +165,23 @@ def test_too_many_failures_in_a_row_stop_the_run_and_the_rest_is_kept(tmp_path):
     with Engine(healthy, EngineSettings(cache_dir=tmp_path)) as engine:
         engine.generate_text([str(n) for n in range(1, 50)])
     assert sorted(healthy.asked) == sorted(str(n) for n in range(10, 50))
+
+
+@pytest.mark.parametrize(
+    ("is_kept", "outlook"),
+    [
+        (True, r"mend the cause, and the same command goes on from here\."),
+        (False, r"the same command begins anew, because no answer is kept\."),
+    ],
+)
+def test_a_stopped_run_says_whether_it_can_go_on(tmp_path, is_kept, outlook):
+    model = FailingModel({"q": [ValueError("down")]})
+    settings = {"max_consecutive_failures": 1, "cache_dir": tmp_path if is_kept else None}
+    with (
+        Engine(model, EngineSettings(batch_size=1, **settings)) as engine,
+        pytest.raises(RunStopped, match=outlook),
+    ):
+        engine.generate_text(["q", "r"])
 
 
 def test_failures_with_answers_between_them_do_not_stop_the_run():
@@ -351,31 +351,12 @@ def test_a_fault_that_every_request_would_meet_ends_the_task_at_once():
     assert Locked.calls <= 2
 
 
-class Told:
-    """Keeps the notices that an engine gives."""
-
-    def __init__(self):
-        self.notices = []
-
-    def advanced(self, task, counts):
-        pass
-
-    def finished(self, task):
-        pass
-
-    def tick(self):
-        pass
-
-    def notice(self, message):
-        self.notices.append(message)
-
-
 def test_a_wrong_number_of_answers_is_told_once_with_both_counts():
-    told = Told()
+    told = Notices()
     model = ScriptedModel(lambda prompts: ["x"])
     with Engine(model, EngineSettings(batch_size=8), progress=told) as engine:
         assert engine.generate_text([str(number) for number in range(16)]) == ["x"] * 16
-    assert told.notices == [
+    assert told.messages == [
         "the model gave 1 answers to 8 requests; they are asked again in smaller batches."
     ]
 
