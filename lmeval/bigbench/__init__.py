@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmeval.api.errors import UsageError
 from lmeval.api.options import TaskOptions
 from lmeval.api.task import Task
 
@@ -32,16 +33,20 @@ def load_json_task(
       options: the run's wishes. The seed is BIG-bench's 42 unless given.
       subtask: the name of a sub-folder, to load that sub-task alone.
       rouge_seed: report rouge as BIG-bench does, as the median of bootstrap means drawn with this
-        seed, in place of the mean.
+        seed, in place of the mean. None: `options.dialect_settings["rouge_seed"]`, if there.
 
     Raises:
       TaskFileError: a task.json is not as it must be.
       TaskError: there is no such sub-task, or there are too few examples for the shots.
-      UsageError: `max_examples` is less than the number of sub-tasks.
+      UsageError: `max_examples` is less than the number of sub-tasks, or the seed of rouge is none.
       MissingExtraError: a metric needs a package that is not installed.
     """
     from lmeval.bigbench.loading import LoadSettings, load_task_folder
 
+    if rouge_seed is None:
+        rouge_seed = options.dialect_settings.get("rouge_seed")
+    if rouge_seed is not None and not 0 <= rouge_seed < 2**32:
+        raise UsageError(f"The seed of rouge must be from 0 to {2**32 - 1} (got {rouge_seed}).")
     settings = LoadSettings(options=options, rouge_seed=rouge_seed)
     return load_task_folder(folder, name, subtask, settings)
 

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from lmeval.api.model import Model, ModelData, StopStrings
 
@@ -17,10 +16,15 @@ class ProgramModel(Model):
     Zero and empty limits are none.
     """
 
-    def __init__(self, model: Model) -> None:
-        """Wrap a model; what it prints goes where standard output is now."""
+    def __init__(self, model: Model, stdout: TextIO | None = None) -> None:
+        """Wrap a model.
+
+        Args:
+          model: what to ask.
+          stdout: where what it prints goes; None leaves standard output alone.
+        """
         self._model = model
-        self._stdout = sys.stdout
+        self._stdout = stdout
 
     def model_data(self) -> ModelData:
         """See `Model.model_data`."""
@@ -39,7 +43,7 @@ class ProgramModel(Model):
             stop_string or None,
             output_regex or None,
         )
-        with contextlib.redirect_stdout(self._stdout):
+        with self._printing():
             texts: str | list[str] = self._model.generate_text(_plain(inputs), *limits)
         return texts
 
@@ -51,8 +55,13 @@ class ProgramModel(Model):
     ) -> list[float] | list[list[float]]:
         """See `Model.cond_log_prob`."""
         wanted: Any = list(map(_plain, targets))
-        with contextlib.redirect_stdout(self._stdout):
+        with self._printing():
             return self._model.cond_log_prob(_plain(inputs), wanted, bool(absolute_normalization))
+
+    def _printing(self) -> contextlib.AbstractContextManager[object]:
+        if self._stdout is None:
+            return contextlib.nullcontext()
+        return contextlib.redirect_stdout(self._stdout)
 
 
 def _plain(value: Any) -> Any:

@@ -8,9 +8,10 @@ import importlib
 import inspect
 import io
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lmeval.api.errors import LmevalError, TaskError, UsageError
 from lmeval.api.loading import describe_failure
@@ -74,19 +75,26 @@ class ProgramTask(Task):
             self._task = make_task(module)
 
     @contextlib.contextmanager
-    def _running(self) -> Iterator[None]:
-        # Some print thousands of lines.
-        printed = contextlib.redirect_stdout(_PrintLog(self._name))
-        with self._modules.installed(self._seed), printed:
-            try:
-                yield
-            except LmevalError:
-                raise
-            except ModuleNotFoundError as error:
-                raise TaskError(_missing(self._name, error)) from error
-            except Exception as error:  # a task may raise anything
-                reason = describe_failure(error, self._file)
-                raise TaskError(f"The task {self._name} failed: {reason}") from error
+    def _running(self) -> Iterator[TextIO]:
+        """Have what the task prints logged; gives what standard output is without that."""
+        with self._modules.installed(self._seed):
+            # Only in here, where no other task can have put its own log in that place.
+            stdout = sys.stdout
+            # Some print thousands of lines.
+            with contextlib.redirect_stdout(_PrintLog(self._name)), self._explained():
+                yield stdout
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except LmevalError:
+            raise
+        except ModuleNotFoundError as error:
+            raise TaskError(_missing(self._name, error)) from error
+        except Exception as error:  # a task may raise anything
+            reason = describe_failure(error, self._file)
+            raise TaskError(f"The task {self._name} failed: {reason}") from error
 
     def get_task_details(self) -> TaskMetadata:
         """See `Task.get_task_details`."""
@@ -107,9 +115,8 @@ class ProgramTask(Task):
           TaskError: the task failed.
         """
         wishes = self._wishes(max_examples or self._options.max_examples)
-        seen_by_task = ProgramModel(model)
-        with self._running():
-            scores: Any = self._task.evaluate_model(seen_by_task, **wishes)
+        with self._running() as stdout:
+            scores: Any = self._task.evaluate_model(ProgramModel(model, stdout), **wishes)
             return scores  # type: ignore[no-any-return]
 
     def _wishes(self, max_examples: int | None) -> dict[str, int]:

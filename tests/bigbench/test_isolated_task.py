@@ -7,6 +7,8 @@ so that only the process's own walls hold.
 
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from bigbench_data import TableModel
@@ -225,6 +227,42 @@ def test_a_model_that_fails_ends_the_process(tmp_path, sandbox):
     folder = write_program(tmp_path / "codes", RUNNING, late="LENGTH = 500")
     with pytest.raises(TaskError, match="no answer"):
         load(folder, sandbox=sandbox).evaluate_model(Failing())
+
+
+WAITING = """
+class Sums(task.Task):
+    def get_task_details(self):
+        return DETAILS
+    def evaluate_model(self, model):
+        model.model_data()
+        return result(x=1)
+"""
+
+
+def test_standard_output_is_left_alone_beside_a_task_that_logs_it(tmp_path, sandbox):
+    codes = write_program(tmp_path / "codes", RUNNING, late="LENGTH = 500")
+    isolated = load(codes, sandbox=sandbox)
+    beside = load(write_program(tmp_path / "sums", WAITING))
+    stdout = sys.stdout
+    begun, asked = threading.Event(), threading.Event()
+
+    class Waiting(EchoModel):
+        def model_data(self):
+            begun.set()
+            asked.wait(20)
+            return super().model_data()
+
+    class Late(CodeModel):
+        def generate_text(self, *arguments, **named):
+            asked.set()
+            other.result(20)
+            return super().generate_text(*arguments, **named)
+
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(beside.evaluate_model, Waiting())
+        begun.wait(20)
+        isolated.evaluate_model(Late("def f(): return 1"))
+    assert sys.stdout is stdout
 
 
 def test_a_task_that_runs_no_code_is_not_isolated(tmp_path):

@@ -8,6 +8,7 @@ from bigbench_data import TableModel, choice_data, task_data, write_task
 from lmeval import bigbench
 from lmeval.api import metrics
 from lmeval.api.errors import LmevalError, TaskError, TaskFileError, UsageError
+from lmeval.api.model import Completion
 from lmeval.api.options import TaskOptions
 from lmeval.bigbench.loading import LoadSettings, load_task_dict
 
@@ -216,6 +217,32 @@ def test_importing_the_hooks_imports_no_numpy():
     program = "import sys, lmeval.bigbench; print('numpy' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stdout.strip() == "False", result.stderr
+
+
+ROUGE = {"metrics": ["rouge"], "preferred_score": "rouge1"}
+
+
+def rouge1_of(tmp_path, **settings):
+    examples = [{"input": f"q {i}", "target": "a b c d e f g"[: 2 * i + 1]} for i in range(7)]
+    write_task(tmp_path / "sums", task_data(**ROUGE, examples=examples))
+    task = load(tmp_path / "sums", dialect_settings=settings)
+    answers = {f"q {i}": Completion("a b") for i in range(7)}
+    return task.evaluate_model(TableModel(answers))[0].score_dict["rouge1"]
+
+
+def test_the_bootstrap_of_rouge_is_a_setting_of_the_run(tmp_path):
+    pytest.importorskip("rouge_score")
+    mean = 100 * (2 / 3 + 4 / 4 + 4 / 5 + 4 / 6 + 4 / 7 + 4 / 8 + 4 / 9) / 7
+    assert rouge1_of(tmp_path) == pytest.approx(mean)
+    seeded = [rouge1_of(tmp_path, rouge_seed=0) for _ in range(2)]
+    assert seeded[0] == seeded[1]
+    assert seeded[0] != pytest.approx(mean, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_of_rouge_that_is_none_is_refused(tmp_path, seed):
+    with pytest.raises(UsageError, match="seed of rouge"):
+        rouge1_of(tmp_path, rouge_seed=seed)
 
 
 def test_bleurt_may_be_registered_beside_the_task(tmp_path, monkeypatch):

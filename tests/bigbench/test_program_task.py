@@ -2,6 +2,8 @@
 import random
 import sys
 import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -159,6 +161,50 @@ def test_what_the_model_prints_meanwhile_is_not_the_tasks(tmp_path, capsys):
 
     load(write_program(tmp_path / "sums", ASKING)).evaluate_model(Loud())
     assert capsys.readouterr().out == "loud\nloud\n"
+
+
+DRAWS_BETWEEN_QUESTIONS = """
+from bigbench.benchmark_tasks.{name}.own import NAME
+class Sums(task.Task):
+    def get_task_details(self):
+        return DETAILS
+    def evaluate_model(self, model):
+        scores = dict()
+        for number in range(5):
+            print(NAME)
+            model.generate_text("?")
+            scores["n%d" % number] = random.random() + np.random.random()
+        scores["own"] = float(NAME == "{name}")
+        return result(**scores)
+"""
+
+
+def test_programs_in_several_threads_score_as_one_after_the_other(tmp_path):
+    class Slow(EchoModel):
+        def generate_text(self, *arguments, **named):
+            time.sleep(0.002)
+            return super().generate_text(*arguments, **named)
+
+    names = ["one", "two", "three", "four"]
+    tasks = [
+        load(
+            write_program(
+                tmp_path / name,
+                DRAWS_BETWEEN_QUESTIONS.format(name=name),
+                own=f"NAME = {name!r}",
+            ),
+            seed=number,
+        )
+        for number, name in enumerate(names)
+    ]
+    expected = [task.evaluate_model(Slow()) for task in tasks]
+    stdout, modules = sys.stdout, set(sys.modules)
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        found = list(threads.map(lambda task: task.evaluate_model(Slow()), tasks))
+    assert found == expected
+    assert all(score.score_dict["own"] == 1 for score in found)
+    assert sys.stdout is stdout
+    assert {name for name in set(sys.modules) - modules if "bigbench." in name} == set()
 
 
 def test_a_task_finds_its_own_modules_and_files(tmp_path):
