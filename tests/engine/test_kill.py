@@ -13,7 +13,8 @@ import pytest
 
 from lmeval.api.leaderboard_file import without_times
 
-PROGRAM = pathlib.Path(__file__).with_name("killed_run.py")
+PROGRAM = "import sys; from lmeval.cli.main import main; sys.exit(main(sys.argv[1:]))"
+MODEL = pathlib.Path(__file__).with_name("logged_model.py")
 ROWS = (700, 650, 650)
 WORKERS = 8
 
@@ -35,23 +36,28 @@ def write_tasks(folder):
 
 
 class Runs:
-    """Runs the program in one folder; `asked` holds what reached the model, one list a run."""
+    """Runs the command in one folder; `asked` holds what reached the model, one list a run."""
 
-    def __init__(self, folder, tasks):
+    def __init__(self, folder, tasks, *flags):
+        self.folder = folder
         self.log = folder / "calls.log"
-        self.leaderboard = folder / "leaderboard.json"
-        self.arguments = [tasks, folder / "cache", self.log, self.leaderboard]
+        self.command = [
+            *(sys.executable, "-c", PROGRAM, "evaluate", "--task=all", f"--tasks_dir={tasks}"),
+            *(f"--model={MODEL}:LoggedModel", "--model_args=log=calls.log", "--cache_dir=cache"),
+            *("--batch_size=1", f"--concurrency={WORKERS}", "--samples_dir=samples", "--quiet"),
+            *("--include_per_example", *flags),
+        ]
         self.asked = []
         folder.mkdir()
         self.log.touch()
 
     def run(self, seconds=None):
-        """Run to the end, or for `seconds` after the start of the work; whether it was killed."""
+        """Run to the end, or for `seconds` after the first request; whether it was killed."""
         seen = self.log.stat().st_size
-        command = [sys.executable, str(PROGRAM), *map(str, self.arguments)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout.readline().strip() == b"ready"
+        with subprocess.Popen(self.command, cwd=self.folder, stdout=subprocess.DEVNULL) as process:
             if seconds is not None:
+                while self.log.stat().st_size == seen and process.poll() is None:
+                    time.sleep(0.005)
                 time.sleep(seconds)
                 process.kill()
         with open(self.log, encoding="utf-8") as file:
@@ -62,13 +68,20 @@ class Runs:
         return process.returncode != 0
 
     def content(self):
-        return json.dumps(without_times(json.loads(self.leaderboard.read_bytes())))
+        """The leaderboard and the samples without times."""
+        lines = (self.folder / "leaderboard.json").read_bytes(), *self._samples()
+        return [json.dumps(without_times(json.loads(line))) for line in lines]
+
+    def _samples(self):
+        for path in sorted((self.folder / "samples").iterdir()):
+            yield from path.read_bytes().splitlines()
 
 
+@pytest.mark.parametrize("parallel_tasks", [1, 3])
 @pytest.mark.parametrize(
-    "kills", [pytest.param(4, id="short"), pytest.param(30, id="long", marks=pytest.mark.slow)]
+    "kills", [pytest.param(3, id="short"), pytest.param(30, id="long", marks=pytest.mark.slow)]
 )
-def test_a_killed_run_goes_on_where_it_stopped(tmp_path, kills):
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path, kills, parallel_tasks):
     rng = random.Random()
     write_tasks(tmp_path / "tasks")
     unbroken = Runs(tmp_path / "unbroken", tmp_path / "tasks")
@@ -76,8 +89,9 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, kills):
     assert collections.Counter(unbroken.asked[0]).most_common(1)[0][1] == 1
     assert len(unbroken.asked[0]) == sum(ROWS)
 
-    broken = Runs(tmp_path / "broken", tmp_path / "tasks")
-    # The work takes about 0.7 s in all.
+    parallel = f"--parallel_tasks={parallel_tasks}"
+    broken = Runs(tmp_path / "broken", tmp_path / "tasks", parallel)
+    # The work takes about 0.7 s in all, after the first request.
     killed = sum(broken.run(seconds=rng.uniform(0, 0.7 / kills)) for _ in range(kills))
     broken.run()
     assert killed > 0
