@@ -149,12 +149,6 @@ class TaskTestMixin(abc.ABC):
         marks = [(score.subtask_description, score.number_of_shots) for score in scores]
         require(len(set(marks)) == len(marks), f"Two sub-tasks look the same: {sorted(marks)}.")
 
-    def test_examples_can_be_told_apart(self) -> None:
-        """Within one ScoreData no two examples share both id and sample."""
-        for score in self._scores(mute_model()):
-            marks = [(example.id, example.sample) for example in score.per_example]
-            require(len(set(marks)) == len(marks), "Two examples have the same id and sample.")
-
     def test_same_seed_gives_same_scores(self) -> None:
         """Two evaluations with one seed ask the same and score the same, apart from time."""
         first, second = (

@@ -97,10 +97,6 @@ class Remembers(GoodTask):
         (task_that(lambda self, model: score(low=1.0)), "test_evaluation_gives_score_data"),
         (task_that(lambda self, model: [score(), score()]), "test_subtasks_can_be_told_apart"),
         (
-            task_that(lambda self, model: score(examples=[example("1"), example("1")])),
-            "test_examples_can_be_told_apart",
-        ),
-        (
             task_that(lambda self, model: score(next(COUNTER) / 1000)),
             "test_same_seed_gives_same_scores",
         ),

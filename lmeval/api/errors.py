@@ -30,6 +30,12 @@ class TaskError(LmevalError):
     """A task that cannot be loaded, found or evaluated as it stands."""
 
 
+class FailedTaskError(TaskError):
+    """A task that broke while it was being evaluated."""
+
+    exit_code = 1
+
+
 class TaskFileError(TaskError):
     """A fault in a task's file.
 

@@ -22,7 +22,7 @@ import attrs
 
 from lmeval.api.errors import TaskError, UsageError
 from lmeval.api.options import TaskOptions
-from lmeval.api.task import Task
+from lmeval.api.task import Task, TaskMetadata
 
 TaskKind = Literal["jsonl", "python", "bigbench-json", "bigbench-python"]
 
@@ -319,6 +319,8 @@ def summarize_task(source: TaskSource) -> TaskSummary:
         from lmeval.api.loading import load_program
 
         metadata = load_program(source.path, source.name).get_task_details()
+        if not isinstance(metadata, TaskMetadata):
+            raise TaskError(f"{source.path}: get_task_details gave {metadata!r}, no TaskMetadata.")
         return TaskSummary(source, metadata.description, tuple(metadata.keywords))
     settings_file = source.path / "task.json"
     if not settings_file.is_file():

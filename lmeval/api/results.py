@@ -171,10 +171,17 @@ def task_results(
     for score in [scores] if isinstance(scores, ScoreData) else scores:
         by_shots.setdefault(int(score.number_of_shots), []).append(score)
     share = None if latency_ms is None else latency_ms / len(by_shots)
-    return [
-        _task_result(task, shots, group, sha256, share, counted_failures)
-        for shots, group in by_shots.items()
-    ]
+    results = []
+    for shots, group in by_shots.items():
+        has_rows = any(score.per_example for score in group)
+        results.append(
+            _task_result(
+                task, shots, group, sha256, share, (0, 0) if has_rows else counted_failures
+            )
+        )
+        if not has_rows:
+            counted_failures = (0, 0)  # the engine counts per task: they are shown once
+    return results
 
 
 def _task_result(

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 import lmeval
-from lmeval.api.errors import InvalidValueError, LmevalError, TaskError
+from lmeval.api.errors import FailedTaskError, InvalidValueError, LmevalError, TaskError
 from lmeval.api.json_task_checks import TEXT_OPTIONS
 from lmeval.api.loading import describe_failure
 from lmeval.api.model import Model
@@ -203,18 +203,22 @@ def _evaluate(
     try:
         scores: Any = loaded.task.evaluate_model(model, **wishes)
     except InvalidValueError as error:
-        raise TaskError(f"The task {loaded.name}: {error}") from error
+        raise FailedTaskError(f"The task {loaded.name}: {error}") from error
     except LmevalError:
         raise
     except (Exception, SystemExit) as error:  # a user's task may raise anything
         reason = describe_failure(error, loaded.program)
-        raise TaskError(f"The task {loaded.name} failed: {reason}") from error
+        raise FailedTaskError(f"The task {loaded.name} failed: {reason}") from error
     scores = [scores] if isinstance(scores, ScoreData) else scores
     if not isinstance(scores, (list, tuple)) or not scores:
-        raise TaskError(f"The task {loaded.name} returned {scores!r} where ScoreData are due.")
+        raise FailedTaskError(
+            f"The task {loaded.name} returned {scores!r} where ScoreData are due."
+        )
     for score in scores:
         if not isinstance(score, ScoreData):
-            raise TaskError(f"The task {loaded.name} returned {score!r}, which is no ScoreData.")
+            raise FailedTaskError(
+                f"The task {loaded.name} returned {score!r}, which is no ScoreData."
+            )
     return list(scores)
 
 

@@ -142,3 +142,9 @@ def test_a_board_without_tasks_has_no_score():
 def test_failures_are_answers_and_tasks():
     result = only(score_data(0.0, rows=(example(1, 0.0, error="timeout"),)))
     assert board(result, failed=(TaskFailure(task="x", reason="y"),)).failures == 2
+
+
+def test_what_the_engine_counted_is_shown_once():
+    scores = [score_data(0.5), score_data(0.5, shots=2)]
+    results = task_results("t", scores, "hash", counted_failures=(3, 4))
+    assert [(r.timeouts, r.errors) for r in results] == [(3, 4), (0, 0)]

@@ -168,7 +168,7 @@ def test_every_task_that_gives_no_result_has_its_reason(lmeval):
         folder.mkdir(parents=True)
         (folder / "task.py").write_text(BROKEN_TASK)
     arguments = ["--tasks_dir", "tasks", "--task", "first,second", "--model", "toy"]
-    assert lmeval("evaluate", *arguments) in (1, 2)
+    assert lmeval("evaluate", *arguments) == 1
     for name in ("first", "second"):
         assert f"tasks/{name}/task.py, line 4: ZeroDivisionError" in lmeval.err
     assert lmeval.err.count("\n") == 1
