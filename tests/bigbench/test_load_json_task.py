@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 import subprocess
 import sys
 
@@ -217,6 +218,21 @@ def test_importing_the_hooks_imports_no_numpy():
     program = "import sys, lmeval.bigbench; print('numpy' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stdout.strip() == "False", result.stderr
+
+
+def test_a_plain_task_runs_without_the_dialect(tmp_path):
+    row = {"id": "1", "prompt": "1 + 1 =", "targets": ["2"], "metric": "exact_match", "extras": {}}
+    (tmp_path / "plain.jsonl").write_text(json.dumps(row) + "\n")
+    arguments = ["evaluate", "--tasks_dir", ".", "--task", "plain", "--model", "toy", "--nocache"]
+    program = (
+        "import sys; from lmeval.cli.main import main\n"
+        f"assert main({arguments!r}) == 0\n"
+        "print([name for name in sys.modules if name.startswith('lmeval.bigbench')])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert run.stdout.splitlines()[-1:] == ["[]"], run.stderr
 
 
 ROUGE = {"metrics": ["rouge"], "preferred_score": "rouge1"}
