@@ -174,10 +174,9 @@ def _conclusions(comparison: Comparison) -> Iterator[str]:
         }
         for name, mean in means.items():
             if mean.mean is not None:
-                yield (
-                    f"{name}: B - A = {mean.mean:+.4f} {_shown_error(mean.stderr)}, "
-                    f"95% interval {_shown_interval(mean.ci95)}"
-                )
+                error = f" {_shown_error(mean.stderr)}" if mean.stderr else ""
+                interval = _shown_interval(mean.ci95)
+                yield f"{name}: B - A = {mean.mean:+.4f}{error}, 95% interval {interval}"
     for task in comparison.tasks:
         for note in task.notes:
             yield f"{task.label}: {note}"

@@ -282,5 +282,6 @@ def test_two_tasks_get_a_mean_over_tasks(tmp_path):
     said = run(a, b)[1]
     assert "mean over 2 tasks: B - A = +0.2500" in said
     assert "weighted by rows (8): B - A = +0.2500" in said
+    assert "mean over 2 tasks: B - A = +0.0000, 95% interval [-" in run(a, a)[1]
     micro = json.loads(run(a, b, "--format=json")[1])["overall_micro"]
     assert (micro["difference"], len(micro["ci95"])) == (0.25, 2)
