@@ -45,6 +45,7 @@ _SCORE_FLAGS = (
     "output_regex",
     "stop_string",
     "answer_extraction",
+    "bigbench_rouge_seed",
     "timeout_s",
     "max_retries",
     "allow_code_exec",
@@ -75,6 +76,13 @@ def _define_what_to_run(values: flags.FlagValues) -> None:
     text("output_regex", None, "The answer is the first match (its group, if any).")
     text("stop_string", None, "The answer ends before this text.")
     text("answer_extraction", None, "Find the answer in free text: letter or number.")
+    define_integer(
+        values,
+        "bigbench_rouge_seed",
+        None,
+        "BIG-bench tasks: rouge as the original's bootstrap, with this seed (default: the mean).",
+        0,
+    )
 
 
 def _define_how_to_run(values: flags.FlagValues) -> None:
@@ -210,6 +218,7 @@ def _task_options(values: flags.FlagValues, sandbox: Sandbox | None) -> TaskOpti
 
     compile_output_regex(values.output_regex)
     stop_strings(values.stop_string)
+    rouge_seed = values.bigbench_rouge_seed
     if values.answer_extraction not in (None, *ANSWER_EXTRACTIONS):
         known = ", ".join(ANSWER_EXTRACTIONS)
         raise UsageError(f"--answer_extraction {values.answer_extraction}: known are {known}.")
@@ -221,6 +230,7 @@ def _task_options(values: flags.FlagValues, sandbox: Sandbox | None) -> TaskOpti
         stop_string=values.stop_string,
         output_regex=values.output_regex,
         answer_extraction=values.answer_extraction,
+        dialect_settings={} if rouge_seed is None else {"rouge_seed": rouge_seed},
         sandbox=sandbox,
     )
 
