@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 
 from lmeval.api.errors import MetricError, TaskError, TaskFileError, UsageError
-from lmeval.api.loading import load_module
 from lmeval.api.options import TaskOptions
 from lmeval.bigbench.container_task import ContainerTask
 from lmeval.bigbench.example_store import (
@@ -28,13 +27,11 @@ from lmeval.bigbench.json_stream import EXAMPLES, LIST_BEGINS, read_members
 from lmeval.bigbench.leaf_settings import read_identity, read_leaf_settings
 from lmeval.bigbench.leaf_task import LeafTask
 from lmeval.bigbench.prompt_style import CHOICE_SEED
-from lmeval.bigbench.text_scores import check_requirements
+from lmeval.bigbench.text_scores import check_requirements, load_metrics
 
 _logger = logging.getLogger("lmeval.bigbench")
 
 TASK_FILE = "task.json"
-METRICS_FILE = "metrics.py"
-"""May stand beside it and register `bleurt`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,21 +62,24 @@ def load_task_folder(
       UsageError: `max_examples` is less than the number of sub-tasks.
     """
     names = subtask_names(folder)
+    load_metrics(folder, name)
     if subtask is not None:
         if subtask not in names:
             raise TaskError(
                 f"The task {name} has no sub-task {subtask!r}; it has {', '.join(names) or 'none'}."
             )
         return load_task_folder(folder / subtask, f"{name}.{subtask}", None, settings)
-    file = folder / TASK_FILE
-    if (folder / METRICS_FILE).is_file():
-        load_module(folder / METRICS_FILE, f"lmeval_task_metrics.{name}")
-    loaded = _read_file(file)
+    loaded = _read_file(folder / TASK_FILE)
     if loaded.has_examples:
         return _make_leaf(loaded, None, settings)
     if not names:
-        raise TaskFileError(file, "has neither 'examples' nor sub-folders with a task.json.")
-    parts = [_read_file(folder / name / TASK_FILE) for name in names]
+        raise TaskFileError(
+            loaded.owner, "has neither 'examples' nor sub-folders with a task.json."
+        )
+    parts = []
+    for part in names:
+        load_metrics(folder / part, f"{name}.{part}")
+        parts.append(_read_file(folder / part / TASK_FILE))
     return _make_container(loaded, parts, settings)
 
 

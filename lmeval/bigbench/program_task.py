@@ -22,6 +22,7 @@ from lmeval.bigbench.leaf_task import DEFAULT_SEED
 from lmeval.bigbench.program_model import ProgramModel
 from lmeval.bigbench.shim.classes import make_task
 from lmeval.bigbench.shim.modules import TaskModules
+from lmeval.bigbench.text_scores import load_metrics
 
 _logger = logging.getLogger("lmeval.bigbench")
 
@@ -67,9 +68,10 @@ class ProgramTask(Task):
         self._name = name
         self._options = options
         self._seed = DEFAULT_SEED if options.seed is None else options.seed
-        self._modules = TaskModules(
-            folder.parent, load_metric=b"load_metric" in self._file.read_bytes()
-        )
+        load_metric = b"load_metric" in self._file.read_bytes()
+        if load_metric:
+            load_metrics(folder, name)
+        self._modules = TaskModules(folder.parent, load_metric=load_metric)
         with self._running():
             module = importlib.import_module(f"bigbench.benchmark_tasks.{folder.name}.task")
             self._task = make_task(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from lmeval.api.errors import MetricError, MissingExtraError
 from lmeval.bigbench.choice_scores import Score
@@ -165,6 +166,19 @@ def bleurt(targets: Targets, responses: Responses) -> dict[str, Score]:
         for texts, response in zip(targets, responses, strict=True)
     ]
     return {"bleurt": Score.mean_of(rows)}
+
+
+def load_metrics(folder: Path, task: str) -> None:
+    """Run the `metrics.py` in a task's folder, if there is one, for it to register `bleurt`.
+
+    Raises:
+      TaskError: it cannot be run.
+    """
+    from lmeval.api.loading import load_module
+
+    file = folder / "metrics.py"
+    if file.is_file():
+        load_module(file, f"lmeval_task_metrics.{task}")
 
 
 def find_bleurt() -> Callable[..., float]:

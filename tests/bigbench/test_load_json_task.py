@@ -261,15 +261,33 @@ def test_a_seed_of_rouge_that_is_none_is_refused(tmp_path, seed):
         rouge1_of(tmp_path, rouge_seed=seed)
 
 
+BLEURT = """
+import lmeval
+@lmeval.metric("bleurt")
+def bleurt(prediction, targets, extras): return float(prediction == targets[0])
+"""
+
+
 def test_bleurt_may_be_registered_beside_the_task(tmp_path, monkeypatch):
     monkeypatch.setattr(metrics, "_registered", dict(metrics._registered))
     data = task_data(metrics=["bleurt"], preferred_score="bleurt")
     folder = write_task(tmp_path / "sums", data)
     with pytest.raises(TaskFileError, match=r"task\.json: the metric bleurt needs"):
         load(folder)
-    (folder / "metrics.py").write_text(
-        "import lmeval\n@lmeval.metric('bleurt')\n"
-        "def bleurt(prediction, targets, extras): return float(prediction == targets[0])\n"
-    )
+    (folder / "metrics.py").write_text(BLEURT)
     (score,) = load(folder).evaluate_model(TableModel({"0 + 1": "1"}))
     assert score.score == 0.25
+
+
+@pytest.mark.parametrize("folder_of_metrics", [".", "part"])
+@pytest.mark.parametrize("subtask", [None, "part"])
+def test_bleurt_may_be_registered_for_a_container_or_one_part(
+    tmp_path, monkeypatch, folder_of_metrics, subtask
+):
+    monkeypatch.setattr(metrics, "_registered", dict(metrics._registered))
+    part = task_data(metrics=["bleurt"], preferred_score="bleurt")
+    folder = write_task(tmp_path / "sums", task_data(examples=None), part=part)
+    (folder / folder_of_metrics / "metrics.py").write_text(BLEURT)
+    for _ in range(2):
+        score = load(folder, subtask).evaluate_model(TableModel({"0 + 1": "1"}))[0]
+        assert score.score_dict["bleurt"] == 0.25

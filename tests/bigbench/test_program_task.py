@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from bigbench_data import TableModel
 
-from lmeval.api.errors import TaskError, UsageError
+from lmeval.api import metrics
+from lmeval.api.errors import LmevalError, TaskError, UsageError
 from lmeval.api.model import Model, ModelData
 from lmeval.api.options import TaskOptions
 from lmeval.bigbench import load_program_task
@@ -278,3 +279,27 @@ def test_a_program_that_fails_while_it_runs_is_one_sentence(tmp_path):
 def test_details_are_the_tasks(tmp_path):
     details = load(write_program(tmp_path / "sums", DRAWING)).get_task_details()
     assert (details.name, details.max_queries) == ("sums", 10)
+
+
+def test_bleurt_may_be_registered_beside_the_program(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics, "_registered", dict(metrics._registered))
+    folder = write_program(
+        tmp_path / "sums",
+        """
+        from datasets import load_metric
+        class Sums(task.Task):
+            def get_task_details(self):
+                return DETAILS
+            def evaluate_model(self, model):
+                given = load_metric("bleurt").compute(references=["a"], predictions=["b"])
+                return result(bleurt=given["scores"][0])
+        """,
+    )
+    with pytest.raises(LmevalError, match="metric bleurt needs a learned scorer"):
+        load(folder).evaluate_model(TableModel())
+    (folder / "metrics.py").write_text(
+        "import lmeval\n"
+        "@lmeval.metric('bleurt')\n"
+        "def bleurt(prediction, targets, extras): return 0.5\n"
+    )
+    assert load(folder).evaluate_model(TableModel()).score_dict == {"bleurt": 0.5}
