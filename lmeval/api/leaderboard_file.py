@@ -16,10 +16,12 @@ import attrs
 
 from lmeval.api import strict_json
 from lmeval.api.errors import ResultsError
+from lmeval.api.group_means import means_over_tasks, micro_of_subtasks
 from lmeval.api.leaderboard_reading import read_leaderboard
 from lmeval.api.model import ModelData
 from lmeval.api.results import SCHEMA, Leaderboard, SubtaskResult, TaskResult
 from lmeval.api.task import ExampleScore, is_finite_number
+from lmeval.statistics import Summary
 
 TIME_FIELDS = frozenset({"timestamp", "timing", "latency_ms"})
 """The names under which everything stands that depends on the clock."""
@@ -37,11 +39,16 @@ _OPTIONAL_ROW_FIELDS = (
 
 def leaderboard_to_json(board: Leaderboard, include_per_example: bool = False) -> dict[str, Any]:
     """The leaderboard as JSON values; a number that is not finite becomes null with a reason."""
+    means = means_over_tasks(board)
     value = {
         "schema": SCHEMA,
         "timestamp": board.timestamp,
         "overall_score": board.overall_score,
         "overall_normalized_score": board.overall_normalized_score,
+        "overall": {
+            "macro": _mean_to_json(means.macro),
+            "micro": {**_mean_to_json(means.micro), "n": means.micro.n},
+        },
         "adapter": board.adapter,
         "model": attrs.asdict(board.model),
         "fingerprint": board.fingerprint,
@@ -57,12 +64,18 @@ def leaderboard_to_json(board: Leaderboard, include_per_example: bool = False) -
     return {key: entry if key == "tasks" else plain(entry) for key, entry in value.items()}
 
 
+def _mean_to_json(mean: Summary) -> dict[str, Any]:
+    return {"mean": mean.mean, "stderr": mean.stderr, "ci95": mean.ci95}
+
+
 def _task_to_json(task: TaskResult, include_per_example: bool) -> dict[str, Any]:
     value = {
         field.name: plain(getattr(task, field.name))
         for field in attrs.fields(TaskResult)
         if field.name not in ("subtasks", "per_example")
     }
+    if len(task.subtasks) > 1:
+        value["micro"] = plain(_mean_to_json(micro_of_subtasks(task)))
     value["subtasks"] = [plain(_subtask_to_json(part)) for part in task.subtasks]
     if include_per_example:
         several = len(task.subtasks) > 1

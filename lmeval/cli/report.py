@@ -20,6 +20,7 @@ from lmeval.cli.tables import (
 
 if TYPE_CHECKING:
     from lmeval.api.results import Leaderboard, TaskResult
+    from lmeval.statistics import Summary
 
 
 def check_output(path: str) -> None:
@@ -42,12 +43,31 @@ def print_leaderboard(board: Leaderboard, out: TextIO) -> None:
     print(f"\nmodel: {printable(board.adapter)}\n", file=out)
     print_table(out, list(columns), rows, left=2)
     if len(board.tasks) > 1:
+        _print_overall(board, out)
+    _print_code_outcomes(board, out)
+
+
+def _print_overall(board: Leaderboard, out: TextIO) -> None:
+    from lmeval.api.group_means import means_over_tasks
+
+    means = means_over_tasks(board)
+    print(
+        f"\noverall score {shown_score(board.overall_score)} (mean of {len(board.tasks)} "
+        f"results{_with_error(means.macro)}), "
+        f"normalized {shown_score(board.overall_normalized_score)}",
+        file=out,
+    )
+    if means.micro.mean is not None:
         print(
-            f"\noverall score {shown_score(board.overall_score)} (mean of {len(board.tasks)} "
-            f"results), normalized {shown_score(board.overall_normalized_score)}",
+            f"mean over all {means.micro.n:,} rows {shown_score(means.micro.mean)}"
+            f"{_with_error(means.micro)}",
             file=out,
         )
-    _print_code_outcomes(board, out)
+
+
+def _with_error(mean: Summary) -> str:
+    error = f" ± {mean.stderr:.4f}" if mean.stderr else ""
+    return error + (f", 95% interval {shown_interval(mean.ci95)}" if mean.ci95 else "")
 
 
 def _print_code_outcomes(board: Leaderboard, out: TextIO) -> None:

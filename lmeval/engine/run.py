@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import platform
 import sys
@@ -257,8 +258,13 @@ def _sandbox_report(options: TaskOptions) -> dict[str, Any] | None:
 
 def environment() -> dict[str, str]:
     """The versions of lmeval, Python and those libraries in use that can change a number."""
-    versions = {"lmeval": lmeval.__version__, "python": platform.python_version()}
-    for package in ("numpy", "torch", "transformers", "sacrebleu", "rouge_score"):
+    versions = {
+        "lmeval": lmeval.__version__,
+        "python": platform.python_version(),
+        # Statistics always use it, though it may not be imported yet.
+        "numpy": importlib.metadata.version("numpy"),
+    }
+    for package in ("torch", "transformers", "sacrebleu", "rouge_score"):
         module = sys.modules.get(package)
         if module is not None:
             versions[package] = str(getattr(module, "__version__", "unknown"))
