@@ -68,6 +68,8 @@ def shown_seconds(seconds: float | None) -> str:
     """A time in the unit that suits it; "-" where there is none."""
     if seconds is None:
         return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.2f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -43,7 +43,7 @@ def test_width(text, width):
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(None, "-"), (0.004, "0.00 s"), (59.5, "59.50 s"), (61, "1 min 01 s"), (3700, "1 h 01 min")],
+    [(None, "-"), (0.004, "4 ms"), (59.5, "59.50 s"), (61, "1 min 01 s"), (3700, "1 h 01 min")],
 )
 def test_times(seconds, shown):
     assert shown_seconds(seconds) == shown
