@@ -50,7 +50,7 @@ def assert_shows(shown, printed):
 
 
 def without_times(text):
-    return re.sub(r" *-+$| *time$| +[\d.]+ s$", "", text, flags=re.MULTILINE)
+    return re.sub(r" *-+$| *time$| +[\d.]+ m?s$", "", text, flags=re.MULTILINE)
 
 
 def test_the_first_command_prints_the_table(run):
