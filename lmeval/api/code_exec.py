@@ -12,8 +12,8 @@ A row's `extras` say how it is judged:
 - `tests`: statements run after the code; 1 if they run to their end, else 0.
 
 Further: `"prepend_prompt": true` puts the row's prompt in front of the code, for models that
-  complete a
-function; `"extract"` (`first`, `last`, `none`) says which fenced block of an answer is the code.
+complete a function; `"extract"` (`first`, `last`, `none`) says which fenced block of an answer is
+the code.
 """
 
 from __future__ import annotations

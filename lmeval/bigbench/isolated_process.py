@@ -47,16 +47,25 @@ class _TimeUp(BaseException):
 
 
 class _SilentModel(Model):
-    """Answers nothing, and counts how often it is asked."""
+    """Answers nothing, counts how often it is asked and keeps the patterns it is asked with."""
 
     def __init__(self) -> None:
         self.n_asked = 0
+        self.patterns: set[str] = set()
 
     def model_data(self) -> ModelData:
         return ModelData("silent", "silent")
 
-    def generate_text(self, inputs: Any, *_: Any, **__: Any) -> Any:
+    def generate_text(
+        self,
+        inputs: Any,
+        max_length: Any = None,
+        stop_string: Any = None,
+        output_regex: str | None = None,
+    ) -> Any:
         self.n_asked += 1
+        if output_regex is not None:
+            self.patterns.add(output_regex)
         return "" if isinstance(inputs, str) else [""] * len(inputs)
 
     def cond_log_prob(self, inputs: Any, targets: Any, *_: Any, **__: Any) -> Any:
@@ -173,18 +182,18 @@ class _LoadedTask:
                 importlib.import_module(name)
             return make_task(module)
 
-    def try_out(self) -> int:
+    def try_out(self) -> _SilentModel:
         """Run with empty answers, then load all that this has imported anew.
 
         Returns:
-          How often the task asked the model.
+          The model that the task asked.
         """
         model = _SilentModel()
         self.run(model)
         imported = self._modules.own_names()
         self._modules = TaskModules(self._folder.parent)
         self._task = self._make(imported)
-        return model.n_asked
+        return model
 
     def run(self, model: Model) -> list[ScoreData]:
         with self._modules.installed(self._seed):
@@ -250,10 +259,10 @@ def _run(job: Mapping[str, Any], talk: Callable[[Mapping[str, Any]], Any]) -> li
     watch = _Watch(job["cpu_s"])
     sys.modules["multiprocessing"] = _multiprocessing(watch)
     task = _LoadedTask(Path(job["folder"]), job["seed"], job["wishes"])
-    n_asked = task.try_out()
+    trial = task.try_out()
     watch.stop()
     _lock_down(job["parent"], job["memory_mb"], job["stack_mb"], job["needs_filter"])
-    talk({"ready": n_asked})
+    talk({"ready": trial.n_asked, "patterns": sorted(trial.patterns)})
     scores = task.run(_RemoteModel(talk, watch))
     watch.stop()
     return [{name: getattr(score, name) for name in _SCORE_FIELDS} for score in scores]

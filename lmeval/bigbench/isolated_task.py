@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,25 +154,50 @@ class _Conversation:
 
 
 def _answer_until_done(task: str, process: _Conversation, model: Model) -> list[ScoreData]:
-    ready = process.receive(_START_S).get("ready")
-    if not isinstance(ready, int):
+    # All of this line is true: no answer of the model was there before it.
+    trial = process.receive(_START_S)
+    n_asked, patterns = trial.get("ready"), trial.get("patterns")
+    if not isinstance(n_asked, int) or not isinstance(patterns, list):
         raise TaskError(_nonsense(task))
     process.send({"answer": None})
     # It asks what it asked when it was tried out; more can only be foreign code asking.
-    for _ in range(ready + 1):
+    for _ in range(n_asked + 1):
         message = process.receive(_SILENCE_S)
         if "scores" in message:
             return _scores(task, message["scores"])
-        process.send({"answer": _answer(task, model, message)})
-    raise TaskError(f"The task {task} asked the model more than the {ready} times that it has to.")
+        process.send({"answer": _answer(task, model, message, patterns)})
+    raise TaskError(
+        f"The task {task} asked the model more than the {n_asked} times that it has to."
+    )
 
 
-def _answer(task: str, model: Model, message: Mapping[str, Any]) -> Any:
-    function, arguments = message.get("ask"), message.get("arguments")
-    if function not in ("generate_text", "cond_log_prob") or not isinstance(arguments, list):
+def _answer(task: str, model: Model, message: Mapping[str, Any], patterns: Sequence[str]) -> Any:
+    function: Any = message.get("ask")
+    arguments: Any = message.get("arguments")
+    if not _is_question(function, arguments, patterns):
         raise TaskError(_nonsense(task))
     answer = getattr(model, function)(*arguments)
     return str(answer) if isinstance(answer, str) else [_plain(part) for part in answer]
+
+
+def _is_question(function: Any, arguments: Any, patterns: Sequence[str]) -> bool:
+    match function, arguments:
+        case "generate_text", [inputs, (int() | None), stop_string, output_regex]:
+            # A pattern of foreign code's could keep lmeval busy for ever.
+            known = output_regex is None or output_regex in patterns
+            return _are_texts(inputs) and known and (stop_string is None or _are_texts(stop_string))
+        case "cond_log_prob", [str(), list(targets), bool()]:
+            return _are_texts(targets)
+        case "cond_log_prob", [list(inputs), list(targets), bool()]:
+            rows = all(isinstance(row, list) and _are_texts(row) for row in targets)
+            return _are_texts(inputs) and rows and len(inputs) == len(targets)
+    return False
+
+
+def _are_texts(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(text, str) for text in value)
+    return isinstance(value, str)
 
 
 def _plain(part: Any) -> Any:

@@ -154,9 +154,45 @@ def test_what_the_process_says_is_not_believed(tmp_path, sandbox):
         run(tmp_path, sandbox, code)
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        '"generate_text", "arguments": [5, null, null, null]',
+        '"generate_text", "arguments": [["a", 5], null, null, null]',
+        '"generate_text", "arguments": ["a", "5", null, null]',
+        '"generate_text", "arguments": ["a", 5, 5, null]',
+        '"generate_text", "arguments": ["a", 5, null, "(a*)*b"]',
+        '"generate_text", "arguments": ["a"]',
+        '"cond_log_prob", "arguments": ["a", ["b", null], false]',
+        '"cond_log_prob", "arguments": [["a"], ["b"], false]',
+        '"cond_log_prob", "arguments": [["a"], [["b"], ["c"]], false]',
+        '"model_data", "arguments": []',
+        '["generate_text"], "arguments": {}',
+    ],
+)
+def test_only_questions_that_a_task_can_ask_reach_the_model(tmp_path, sandbox, question):
+    line = f'{{"ask": {question}}}\n'.encode()
+    code = (
+        f"import os\ndef f():\n    for d in range(3, 64):\n        try: os.write(d, {line!r})\n"
+        "        except OSError: pass\n    return 1"
+    )
+    folder = write_program(tmp_path / "codes", RUNNING, late="LENGTH = 500")
+    model = CodeModel(code)
+    with pytest.raises(TaskError, match="what it never says"):
+        load(folder, sandbox=sandbox).evaluate_model(model)
+    assert len(model.asked) == 1
+
+
+def test_patterns_of_the_task_itself_are_taken(tmp_path, sandbox):
+    body = RUNNING.replace("late.LENGTH)", "late.LENGTH, None, '.+')")
+    scores, _ = run(tmp_path, sandbox, "def f(): return 0.5", body=body)
+    assert scores == {"s0": 0.5, "s1": 0.5}
+
+
 def test_the_model_is_asked_no_more_often_than_the_task_asks_it(tmp_path, sandbox):
     code = (
-        'import os\nline = b\'{"ask": "generate_text", "arguments": ["more"]}\\n\'\n'
+        'import os\nline = b\'{"ask": "generate_text", '
+        '"arguments": ["more", null, null, null]}\\n\'\n'
         "def f():\n    for d in range(3, 64):\n        try:\n            os.write(d, line * 50)\n"
         "        except OSError: pass\n    return 1"
     )
