@@ -262,18 +262,22 @@ def _row_statistics(score: ScoreData) -> tuple[int | None, float | None, Interva
     from lmeval.statistics import StatisticsError, summarize
 
     several = n < len(rows)
+    # Whether scores are of the kind "right or wrong" shows only on a scale from 0 to 1.
+    scale = max(1.0, float(score.high_score))
     try:
         summary = summarize(
-            values,
+            [value / scale for value in values],
             examples=[row.id for row in rows] if several else None,
             clusters=[row.cluster for row in rows] if any(row.cluster for row in rows) else None,
         )
     except StatisticsError as error:
         raise TaskError(f"The rows of {score.subtask_description or 'the task'}: {error}") from None
     # Rows speak for the preferred score only where it is their mean (pass@5, say, is not).
-    if summary.mean is None or not math.isclose(summary.mean, score.score, abs_tol=1e-9):
+    if summary.mean is None or not math.isclose(summary.mean * scale, score.score, abs_tol=1e-9):
         return n, None, None
-    return n, summary.stderr, summary.ci95
+    stderr = None if summary.stderr is None else summary.stderr * scale
+    ci95 = None if summary.ci95 is None else (summary.ci95[0] * scale, summary.ci95[1] * scale)
+    return n, stderr, ci95
 
 
 def _uncertainty(

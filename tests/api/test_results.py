@@ -148,3 +148,16 @@ def test_what_the_engine_counted_is_shown_once():
     scores = [score_data(0.5), score_data(0.5, shots=2)]
     results = task_results("t", scores, "hash", counted_failures=(3, 4))
     assert [(r.timeouts, r.errors) for r in results] == [(3, 4), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("scores", "high", "ci95"),
+    [
+        ((0.0, 0.0), 100.0, (0.0, 65.76)),  # Wilson for 0 of 2, on the metric's scale
+        ((0.0, 0.0), 1.0, (0.0, 0.6576)),
+        ((100.0, 100.0), 100.0, (34.24, 100.0)),
+    ],
+)
+def test_intervals_are_on_the_scale_of_the_metric(scores, high, ci95):
+    result = only(score_data(scores[0], high=high, rows=rows(*scores)))
+    assert result.ci95 == pytest.approx(ci95, rel=1e-3)
