@@ -92,16 +92,19 @@ def console() -> None:
 
 def _system_fault(error: OSError) -> str:
     reason = str(error.strerror or error).rstrip(".")
-    if error.filename is not None:
-        return f"{error.filename}: {reason}."
+    return f"{error.filename or type(error).__name__}: {reason}."
+
+
+def _refuse_a_folder_that_is_gone() -> None:
+    """Raise UsageError at once: later, every import could fail in a way of its own."""
     try:
         os.getcwd()
     except OSError:
-        return "The current folder is gone; change to one that exists."
-    return f"{type(error).__name__}: {reason}."
+        raise UsageError("The current folder is gone; change to one that exists.") from None
 
 
 def _run(words: list[str], out: TextIO) -> int:
+    _refuse_a_folder_that_is_gone()
     if not words or words[0] in ("-h", "--help", "-help", "help"):
         _print_overview(out)
         return EXIT_GOOD
