@@ -53,10 +53,12 @@ class Model(abc.ABC):
     Attributes:
       max_concurrency: how many calls may run at once on this object, from as many threads.
       deterministic: whether the same request always gets the same answer.
+      is_costly: whether an answer is worth storing; False for recorded answers, say.
     """
 
     max_concurrency: int = 1
     deterministic: bool = False
+    is_costly: bool = True
 
     @property
     def name(self) -> str:

@@ -197,10 +197,12 @@ class Engine(Asker):
             return None
         fingerprint = self._model.fingerprint()
         if fingerprint is None:
-            self.notice(
-                f"The model {self._model.name} does not state what its answers depend on, so they "
-                "are not stored, and a run that breaks off cannot be resumed."
-            )
+            if self._model.is_costly:
+                self.notice(
+                    f"The model {self._model.name} does not state what its answers depend on, so "
+                    "they are not stored, and a run that breaks off cannot be resumed; give it a "
+                    "fingerprint() to change that."
+                )
             return None
         self._stored_under = fingerprint  # once only: it may take a hash over all weights
         return AnswerStore(self.settings.cache_dir, self._model.name, fingerprint, self.notice)

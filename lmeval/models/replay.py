@@ -28,6 +28,8 @@ class ReplayModel(BatchModel):
     its n-th occurrence.
     """
 
+    is_costly = False
+
     def __init__(
         self, *, path: str | os.PathLike[str], name: str | None = None, samples: bool = False
     ) -> None:

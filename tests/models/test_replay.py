@@ -249,3 +249,10 @@ def test_recorded_answers_to_gsm8k_give_the_published_numbers(shared, kind):
         example.prediction.replace(",", "") in example.targets for example in score.per_example
     )
     assert right == expected
+
+
+def test_nobody_is_told_that_recorded_answers_are_not_stored(tmp_path, caplog):
+    settings = EngineSettings(cache_dir=tmp_path / "store")
+    with Engine(replay(tmp_path, [row("1", "a")]), settings) as engine:
+        assert engine.generate_text(prompt("1")) == "a"
+    assert caplog.messages == []
