@@ -242,8 +242,7 @@ def _ignored_options(loaded: LoadedTask, wishes: Mapping[str, int]) -> Sequence[
     if loaded.program is None:
         return getattr(loaded.task, "ignored_options", ())
     taken = {"max_examples": "max_examples" in wishes, "seed": "random_seed" in wishes}
-    names = ["shots", *TEXT_OPTIONS, *(name for name, is_taken in taken.items() if not is_taken)]
-    return [name for name in names if name not in getattr(loaded.task, "followed_options", ())]
+    return ["shots", *TEXT_OPTIONS, *(name for name, is_taken in taken.items() if not is_taken)]
 
 
 def _is_set(options: TaskOptions, name: str) -> bool:
