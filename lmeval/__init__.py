@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lmeval.api.results import TaskResult as TaskResult
     from lmeval.api.task import ExampleScore as ExampleScore
     from lmeval.api.task import ScoreData as ScoreData
+    from lmeval.api.task import ScoreWithError as ScoreWithError
     from lmeval.api.task import Task as Task
     from lmeval.api.task import TaskMetadata as TaskMetadata
     from lmeval.engine.run import evaluate as evaluate
@@ -49,6 +50,7 @@ _HOMES = {
     "ModelData": "lmeval.api.model",
     "Prompt": "lmeval.api.model",
     "ScoreData": "lmeval.api.task",
+    "ScoreWithError": "lmeval.api.task",
     "Task": "lmeval.api.task",
     "TaskMetadata": "lmeval.api.task",
     "TaskOptions": "lmeval.api.options",

@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from lmeval.api.errors import ResultsError
-from lmeval.api.paired_rows import PairedRows, RowKey, RowPair, compare_rows, flipped, pair_rows
+from lmeval.api.paired_rows import PairedRows, compare_rows, flipped, pair_rows
 from lmeval.api.results import Leaderboard, TaskResult
+from lmeval.api.score_bases import RowKey, RowPair
 from lmeval.statistics import (
     PairedComparison,
     Summary,
@@ -38,9 +39,9 @@ class ComparisonOptions:
     alpha: float = 0.05
     """The chance of a false alarm, over all tasks together."""
     seed: int = 0
-    """Seeds the random signs of the permutation test, anew for each task."""
+    """Seeds what the tests draw, anew for each task."""
     resamples: int = 10_000
-    """How many random sign patterns to draw."""
+    """How many random exchanges of the two runs' answers a test draws."""
     allow_changed_tasks: bool = False
     """Whether to compare tasks whose content differs, instead of leaving them out."""
 
@@ -198,11 +199,8 @@ def _compare_task(
 ) -> TaskComparison:
     rows = pair_rows(first, second)
     lower_is_better = first.high_score < first.low_score
-    result: PairedComparison | UnpairedComparison
-    if rows.obstacle is None:
-        result = compare_rows(first.task, rows, options.seed, options.resamples)
-    else:
-        result = compare_unpaired(_reported(first), _reported(second))
+    paired = compare_rows(first.task, rows, options.seed, options.resamples)
+    result = paired or compare_unpaired(_reported(first), _reported(second))
     return TaskComparison(
         task=first.task,
         number_of_shots=first.number_of_shots,

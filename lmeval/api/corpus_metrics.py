@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import itertools
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lmeval.api.answers import number_value
 from lmeval.api.errors import MetricError, MissingExtraError
 from lmeval.api.metrics import metric, normalize_answer, rows_metric, targets_of
 from lmeval.api.rouge import word_tokens
+
+if TYPE_CHECKING:
+    from lmeval.statistics.values import IntArray
 
 
 @metric("token_f1")
@@ -70,7 +73,51 @@ def _check_bleu_row(targets: Sequence[str], extras: Mapping[str, Any]) -> str | 
     return None
 
 
-@rows_metric("bleu", check_row=_check_bleu_row, high_score=100.0)
+def counted_bleu(
+    predictions: Sequence[str], references: Sequence[Sequence[str]], tokenizer: str
+) -> Callable[[IntArray], float]:
+    """Corpus BLEU from 0 to 100 by sacrebleu, from how often each row counts.
+
+    Papineni et al. (2002): BLEU depends on nothing but sums over the rows of matching and of all
+    groups of one to four words, and of lengths, so each row is cut into words only once.
+
+    Args:
+      predictions: one a row.
+      references: the right texts of each row.
+      tokenizer: one of sacrebleu's.
+
+    Returns:
+      The score of n counts.
+    """
+    import numpy as np
+    from sacrebleu.metrics import BLEU
+
+    # Effective order changes a sentence's score, not its counts; without it sacrebleu warns.
+    scorer = BLEU(tokenize=tokenizer, effective_order=True)
+    sentences = [
+        scorer.sentence_score(prediction, list(texts))
+        for prediction, texts in zip(predictions, references, strict=True)
+    ]
+    parts = np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in sentences])
+
+    def score(counts: IntArray) -> float:
+        sums = (counts @ parts).tolist()
+        return float(BLEU.compute_bleu(sums[0:4], sums[4:8], *sums[8:], smooth_method="exp").score)
+
+    return score
+
+
+def _counted_bleu(
+    predictions: Sequence[str],
+    targets: Sequence[Sequence[str]],
+    extras: Sequence[Mapping[str, Any]],
+) -> Callable[[IntArray], float]:
+    _require_sacrebleu()
+    score = counted_bleu(predictions, list(map(targets_of, targets)), "13a")
+    return lambda counts: min(score(counts), 100.0)  # rounding can carry a perfect score past 100
+
+
+@rows_metric("bleu", check_row=_check_bleu_row, high_score=100.0, prepare=_counted_bleu)
 def bleu(
     predictions: Sequence[str],
     targets: Sequence[Sequence[str]],
@@ -84,14 +131,8 @@ def bleu(
       MissingExtraError: sacrebleu is not installed.
       MetricError: there is no row.
     """
-    _require_sacrebleu()
-    from sacrebleu.metrics import BLEU
-
     _require_rows("bleu", predictions)
-    # sacrebleu wants the first references of all rows, then the second ones; None fills the gaps.
-    streams = list(itertools.zip_longest(*map(targets_of, targets)))
-    score = BLEU().corpus_score(list(predictions), streams).score
-    return min(float(score), 100.0)  # rounding can carry a perfect score past 100
+    return _counted_bleu(predictions, targets, extras)(_once_each(len(predictions)))
 
 
 def _refuse_several_labels(targets: Sequence[str], extras: Mapping[str, Any]) -> str | None:
@@ -100,7 +141,35 @@ def _refuse_several_labels(targets: Sequence[str], extras: Mapping[str, Any]) ->
     return None
 
 
-@rows_metric("macro_f1", check_row=_refuse_several_labels)
+def _counted_macro_f1(
+    predictions: Sequence[str],
+    targets: Sequence[Sequence[str]],
+    extras: Sequence[Mapping[str, Any]],
+) -> Callable[[IntArray], dict[str, float]]:
+    import numpy as np
+
+    answers = [normalize_answer(prediction) for prediction in predictions]
+    labels = [normalize_answer(targets_of(row)[0]) for row in targets]
+    # Sorted, since a sum of floats depends on its order.
+    numbers = {label: number for number, label in enumerate(sorted({*answers, *labels}))}
+    answered_label = np.array([numbers[answer] for answer in answers])
+    wanted_label = np.array([numbers[label] for label in labels])
+    is_right = answered_label == wanted_label
+
+    def scores(counts: IntArray) -> dict[str, float]:
+        answered = np.bincount(answered_label, counts, len(numbers))
+        wanted = np.bincount(wanted_label, counts, len(numbers))
+        right = np.bincount(wanted_label, counts * is_right, len(numbers))
+        f1 = 2.0 * right / np.maximum(answered + wanted, 1.0)
+        return {
+            "macro_f1": math.fsum(f1.tolist()) / np.count_nonzero(answered + wanted),
+            "macro_f1_target_labels": math.fsum(f1[wanted > 0].tolist()) / np.count_nonzero(wanted),
+        }
+
+    return scores
+
+
+@rows_metric("macro_f1", check_row=_refuse_several_labels, prepare=_counted_macro_f1)
 def macro_f1(
     predictions: Sequence[str],
     targets: Sequence[Sequence[str]],
@@ -116,22 +185,15 @@ def macro_f1(
       MetricError: there is no row.
     """
     _require_rows("macro_f1", predictions)
-    answers = [normalize_answer(prediction) for prediction in predictions]
-    labels = [normalize_answer(targets_of(row)[0]) for row in targets]
-    answered, wanted = Counter(answers), Counter(labels)
-    right = Counter(label for answer, label in zip(answers, labels, strict=True) if answer == label)
-
-    def mean_f1(chosen: Iterable[str]) -> float:
-        # Sorted, since a sum of floats depends on its order and that of a set on the process.
-        scores = [2 * right[name] / (answered[name] + wanted[name]) for name in sorted(chosen)]
-        return sum(scores) / len(scores)
-
-    return {
-        "macro_f1": mean_f1(answered.keys() | wanted.keys()),
-        "macro_f1_target_labels": mean_f1(wanted),
-    }
+    return _counted_macro_f1(predictions, targets, extras)(_once_each(len(predictions)))
 
 
 def _require_rows(name: str, predictions: Sequence[str]) -> None:
     if not predictions:
         raise MetricError(f"{name} needs at least one row.")
+
+
+def _once_each(n_rows: int) -> IntArray:
+    import numpy as np
+
+    return np.ones(n_rows, dtype=np.intp)

@@ -7,7 +7,7 @@ import functools
 import itertools
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,9 +19,13 @@ from lmeval.api.metrics import Metric, RowScore, find_metric
 from lmeval.api.model import Completion, LogProbs, Model, Prompt
 from lmeval.api.options import TaskOptions
 from lmeval.api.prompts import PromptFormat
-from lmeval.api.scoring import Answer, AnswerReader, score_answers, score_rows
+from lmeval.api.rows_scoring import cluster_of, rows_summary, score_rows, with_error
+from lmeval.api.scoring import Answer, AnswerReader, score_answers
 from lmeval.api.settings import TaskSettings
 from lmeval.api.task import ExampleScore, ScoreData, Task, TaskMetadata
+
+if TYPE_CHECKING:
+    from lmeval.statistics import Summary
 
 DEFAULT_SEED = 0
 
@@ -77,6 +81,10 @@ class JsonTask(Task):
         )
         check_examples(self.examples, [self.metric, *self._further_metrics], self.settings)
 
+    @property
+    def _seed(self) -> int:
+        return DEFAULT_SEED if self.options.seed is None else self.options.seed
+
     @functools.cached_property
     def _shot_pool(self) -> list[Example]:
         return ordered_pool(self._pool)
@@ -113,11 +121,10 @@ class JsonTask(Task):
         Raises:
           TaskError: there are too few examples to draw that many shots from.
         """
-        seed = DEFAULT_SEED if self.options.seed is None else self.options.seed
         try:
             return [
                 self._format.prompt(
-                    row, draw_shots(self._shot_pool, row, number_of_shots, seed), self.name
+                    row, draw_shots(self._shot_pool, row, number_of_shots, self._seed), self.name
                 )
                 for row in self.examples
             ]
@@ -146,18 +153,24 @@ class JsonTask(Task):
             Answer(row, reading or "", completion.error)
             for row, reading, completion in zip(rows, readings, completions, strict=True)
         ]
-        scores, totals = self._score(answers)
+        scores, totals, summary = self._score(answers)
         per_example = [
             self._example_score(
                 i, answers[i], completions[i], repeated[i], readings[i], [s[i] for s in scores]
             )
             for i in range(len(answers))
         ]
-        return self._score_data(shots, totals, per_example)
+        return self._score_data(shots, totals, per_example, summary)
 
-    def _score(self, answers: list[Answer]) -> tuple[list[list[RowScore]], dict[str, float]]:
-        """The answers' scores by each metric that scores answers, and the task's scores."""
+    def _score(
+        self, answers: list[Answer]
+    ) -> tuple[list[list[RowScore]], dict[str, float], Summary | None]:
+        """The answers' scores by each metric that scores answers, and the task's scores.
+
+        The summary is that of the preferred score, where it is not the mean of its rows.
+        """
         totals: dict[str, float] = {}
+        summary: Summary | None = None
         by_metric: list[list[RowScore]] = []
         for metric in self._metrics_of_rows():
             scores = score_answers(metric, answers, self.options.sandbox)
@@ -165,23 +178,35 @@ class JsonTask(Task):
             by_metric.append(scores)
         for metric in [self.metric, *self._further_metrics]:
             if metric.kind == "rows":
-                totals |= score_rows(metric, answers)
-        if self.settings.pass_at_k:
-            totals |= self._pass_at_k(by_metric[0])
-        return by_metric, totals
+                of_rows = score_rows(metric, answers)
+                totals |= of_rows
+                if self.preferred_score in of_rows:
+                    summary = self._rows_summary(metric, answers)
+        for k in self.settings.pass_at_k:
+            name, estimate = f"pass@{k}", self._pass_at_k(by_metric[0], k)
+            if estimate.mean is not None:
+                totals[name] = estimate.mean
+                summary = estimate if name == self.preferred_score else summary
+        return by_metric, totals, summary
 
     def _metrics_of_rows(self) -> list[Metric]:
         """The metrics that score each answer by itself, the rows' own first."""
         return [m for m in (self.metric, *self._further_metrics) if m.kind != "rows"]
 
-    def _pass_at_k(self, scores: Sequence[RowScore]) -> dict[str, float]:
+    def _rows_summary(self, metric: Metric, answers: list[Answer]) -> Summary | None:
+        import numpy as np
+
+        generator = np.random.default_rng(self._seed)
+        return rows_summary(metric, self.preferred_score, answers, generator)
+
+    def _pass_at_k(self, scores: Sequence[RowScore], k: int) -> Summary:
         from lmeval.statistics import mean_pass_at_k
 
         n = self.settings.num_samples
         passed = [score.score == 1.0 for score in scores]
         counts = [(n, sum(passed[start : start + n])) for start in range(0, len(passed), n)]
-        means = {k: mean_pass_at_k(counts, k).mean for k in self.settings.pass_at_k}
-        return {f"pass@{k}": mean for k, mean in means.items() if mean is not None}
+        clusters = [cluster_of(row) for row in self.examples]
+        return mean_pass_at_k(counts, k, clusters=clusters if any(clusters) else None)
 
     def _example_score(
         self,
@@ -207,7 +232,7 @@ class JsonTask(Task):
             no_answer=reading is None and completion.error is None,
             finish_reason=completion.finish_reason,
             latency_ms=completion.latency_ms,
-            cluster=_cluster(example),
+            cluster=cluster_of(example),
             scores=(
                 {name: scores[place].score for name, place in metrics.items()}
                 if len(metrics) > 1
@@ -257,7 +282,7 @@ class JsonTask(Task):
             targets=row.targets,
             error=log_probs.error,
             latency_ms=log_probs.latency_ms,
-            cluster=_cluster(row),
+            cluster=cluster_of(row),
             scores=scores,
             details={
                 "choices": list(choices),
@@ -268,7 +293,11 @@ class JsonTask(Task):
         )
 
     def _score_data(
-        self, shots: int, totals: dict[str, float], per_example: list[ExampleScore]
+        self,
+        shots: int,
+        totals: dict[str, float],
+        per_example: list[ExampleScore],
+        summary: Summary | None = None,
     ) -> ScoreData:
         preferred = self.preferred_score
         if preferred not in totals:
@@ -278,7 +307,7 @@ class JsonTask(Task):
             )
         scale = self._metric_named(preferred)
         low, high = self.settings.low_score, self.settings.high_score
-        return ScoreData(
+        score = ScoreData(
             score_dict=totals,
             preferred_score=preferred,
             number_of_shots=shots,
@@ -286,15 +315,11 @@ class JsonTask(Task):
             high_score=scale.high_score if high is None else high,
             per_example=tuple(per_example),
         )
+        return score if summary is None else with_error(score, summary)
 
     def _metric_named(self, name: str) -> Metric:
         named = [metric for metric in self._further_metrics if metric.name == name]
         return named[0] if named else self.metric
-
-
-def _cluster(example: Example) -> str | None:
-    cluster = example.extras.get("cluster")
-    return None if cluster is None else str(cluster)
 
 
 def _with_options(settings: TaskSettings, options: TaskOptions) -> TaskSettings:

@@ -16,14 +16,23 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import attrs
 
 from lmeval.api.errors import MetricError
 
+if TYPE_CHECKING:
+    from lmeval.statistics.values import IntArray
+
 MetricFunction = Callable[[str, Sequence[str], Mapping[str, Any]], float]
 RowCheck = Callable[[Sequence[str], Mapping[str, Any]], "str | None"]
+RowsScore: TypeAlias = "float | Mapping[str, float]"
+CountedRows: TypeAlias = "Callable[[IntArray], RowsScore]"
+"""A metric's score of rows, from how often each of them counts: n integers, 0 or more."""
+RowsPreparation: TypeAlias = """Callable[
+    [Sequence[str], Sequence[Sequence[str]], Sequence[Mapping[str, Any]]], CountedRows
+]"""
 MetricKind = Literal["example", "rows", "choices", "sandbox"]
 _AnyFunction = TypeVar("_AnyFunction", bound=Callable[..., Any])
 
@@ -57,6 +66,8 @@ class Metric:
         be scored by this metric, or None when it can.
       low_score: what the worst answers score.
       high_score: what perfect answers score.
+      prepare: for the kind "rows": see `rows_metric`.
+      resamples: for the kind "rows": see `rows_metric`.
     """
 
     name: str
@@ -66,6 +77,8 @@ class Metric:
     check_row: RowCheck | None = attrs.field(default=None, kw_only=True)
     low_score: float = attrs.field(default=0.0, kw_only=True)
     high_score: float = attrs.field(default=1.0, kw_only=True)
+    prepare: RowsPreparation | None = attrs.field(default=None, kw_only=True)
+    resamples: int = attrs.field(default=0, kw_only=True)
 
     @property
     def description(self) -> str:
@@ -95,6 +108,8 @@ def register_metric(
     check_row: RowCheck | None = None,
     low_score: float = 0.0,
     high_score: float = 1.0,
+    prepare: RowsPreparation | None = None,
+    resamples: int = 0,
 ) -> Callable[[_AnyFunction], _AnyFunction]:
     """Gives a decorator that registers a function as a metric of any kind and returns it unchanged.
 
@@ -115,6 +130,8 @@ def register_metric(
             check_row=check_row,
             low_score=low_score,
             high_score=high_score,
+            prepare=prepare,
+            resamples=resamples,
         )
         taken_by = _origin_that_owns(name, function.__module__)
         if taken_by is not None and taken_by != new.origin:
@@ -149,6 +166,8 @@ def rows_metric(
     check_row: RowCheck | None = None,
     low_score: float = 0.0,
     high_score: float = 1.0,
+    prepare: RowsPreparation | None = None,
+    resamples: int = 1000,
 ) -> Callable[[_AnyFunction], _AnyFunction]:
     """Registers `(predictions, targets, extras) -> score` as a metric that needs all rows at once.
 
@@ -160,12 +179,24 @@ def rows_metric(
       check_row: see `Metric.check_row`; it is asked about each row.
       low_score: what the worst answers score.
       high_score: what perfect answers score.
+      prepare: takes what the metric takes and gives a quick way to its score when each row counts
+        as often as is said; without it the metric is called with rows repeated or left out.
+      resamples: on how many redrawn sets of rows the metric is computed for its standard error and
+        interval; 0 for a metric that takes long, which then has neither.
 
     Raises:
-      MetricError: as `register_metric`.
+      MetricError: as `register_metric`, or `resamples` is 1 or below 0.
     """
+    if resamples < 0 or resamples == 1:
+        raise MetricError(f"resamples must be 0, or 2 and more (got {resamples!r}).")
     return register_metric(
-        name, kind="rows", check_row=check_row, low_score=low_score, high_score=high_score
+        name,
+        kind="rows",
+        check_row=check_row,
+        low_score=low_score,
+        high_score=high_score,
+        prepare=prepare,
+        resamples=resamples,
     )
 
 

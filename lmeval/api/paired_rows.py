@@ -3,44 +3,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import TypeAlias
-
 import attrs
 import numpy as np
 
-from lmeval.api.errors import ResultsError
+from lmeval.api.errors import MissingExtraError, ResultsError
 from lmeval.api.results import TaskResult
+from lmeval.api.score_bases import Basis, RowKey, RowPair, common_basis
 from lmeval.api.task import ExampleScore, is_finite_number
-from lmeval.statistics import (
-    PairedComparison,
-    StatisticsError,
-    compare_paired,
-    macro_mean,
-    pair_keys,
-    summarize,
-)
-
-RowKey: TypeAlias = tuple[str, str, int]
-"""A row's sub-task, id and sample."""
-Rows: TypeAlias = Mapping[RowKey, ExampleScore]
-
-
-@attrs.frozen
-class RowPair:
-    """One answer in both runs."""
-
-    key: RowKey
-    a: ExampleScore
-    b: ExampleScore
-
-    @property
-    def change(self) -> float:
-        """B's score minus A's; 0 where one of them has none."""
-        if self.a.score is None or self.b.score is None:
-            return 0.0
-        return self.b.score - self.a.score
+from lmeval.statistics import PairedComparison, StatisticsError, pair_keys
 
 
 @attrs.frozen(kw_only=True)
@@ -50,10 +20,10 @@ class PairedRows:
     pairs: tuple[RowPair, ...] = ()
     only_in_a: tuple[RowKey, ...] = ()
     only_in_b: tuple[RowKey, ...] = ()
-    by_subtask: bool = False
-    """Whether the reported scores are the means of the sub-tasks' means, not of all rows."""
+    basis: Basis | None = None
+    """How both reported scores follow from the rows; None if the rows cannot stand for them."""
     obstacle: str | None = None
-    """Why the pairs cannot stand for the reported scores; None if they can."""
+    """Why they cannot; None if they can."""
 
 
 def pair_rows(first: TaskResult, second: TaskResult) -> PairedRows:
@@ -69,19 +39,22 @@ def pair_rows(first: TaskResult, second: TaskResult) -> PairedRows:
         holders = f"{' and '.join(without)} {'holds' if len(without) == 1 else 'hold'}"
         return PairedRows(obstacle=f"{holders} no rows (--include_per_example writes them)")
     pairing = pair_keys(rows_a, rows_b)
-    by_subtask = _is_mean(first, rows_a, True) and _is_mean(second, rows_b, True)
-    obstacle = None
+    basis, obstacle = None, None
     if not pairing.common:
         obstacle = "A and B have no row in common"
-    elif not by_subtask and not (
-        _is_mean(first, rows_a, False) and _is_mean(second, rows_b, False)
-    ):
-        obstacle = "the reported score is not the mean of its rows"
+    else:
+        try:
+            basis = common_basis(first, rows_a, second, rows_b)
+        except MissingExtraError as missing:
+            obstacle = f"the rows cannot be scored anew: {missing}"
+        else:
+            if basis is None:
+                obstacle = "the reported score is not the mean of its rows"
     return PairedRows(
         pairs=tuple(RowPair(key, rows_a[key], rows_b[key]) for key in pairing.common),
         only_in_a=pairing.only_in_a,
         only_in_b=pairing.only_in_b,
-        by_subtask=by_subtask,
+        basis=basis,
         obstacle=obstacle,
     )
 
@@ -109,47 +82,25 @@ def _rows_by_key(result: TaskResult, side: str) -> dict[RowKey, ExampleScore]:
     return rows
 
 
-def _is_mean(result: TaskResult, rows: Rows, by_subtask: bool) -> bool:
-    """Whether the reported score is the mean of the rows' scores."""
-    groups: dict[str, list[tuple[tuple[str, str], float]]] = {}
-    for (subtask, example, _), row in rows.items():
-        if row.score is None:
-            return False
-        group = groups.setdefault(subtask if by_subtask else "", [])
-        group.append(((subtask, example), row.score))
-    mean = macro_mean(
-        [
-            summarize([score for _, score in group], examples=[example for example, _ in group])
-            for group in groups.values()
-        ]
-    ).mean
-    return mean is not None and math.isclose(mean, result.score, rel_tol=1e-9, abs_tol=1e-9)
-
-
-def compare_rows(task: str, rows: PairedRows, seed: int, resamples: int) -> PairedComparison:
+def compare_rows(task: str, rows: PairedRows, seed: int, resamples: int) -> PairedComparison | None:
     """Compare B with A on the rows that both have.
 
     Args:
       task: its name, for error messages.
-      rows: with at least one pair, and no obstacle.
-      seed: seeds the random signs of the permutation test.
-      resamples: how many sign patterns it draws.
+      rows: the rows.
+      seed: seeds whatever the test draws.
+      resamples: how often it draws.
+
+    Returns:
+      The comparison; None if the rows cannot stand for the reported scores.
 
     Raises:
       ResultsError: samples of one example belong to different clusters.
     """
-    clusters = [pair.a.cluster or pair.b.cluster for pair in rows.pairs]
-    subtasks = [pair.key[0] for pair in rows.pairs]
+    if rows.basis is None:
+        return None
     try:
-        return compare_paired(
-            [pair.a.score or 0.0 for pair in rows.pairs],
-            [pair.b.score or 0.0 for pair in rows.pairs],
-            generator=np.random.default_rng(seed),
-            examples=[pair.key[:2] for pair in rows.pairs],
-            clusters=clusters if any(clusters) else None,
-            groups=subtasks if rows.by_subtask else None,
-            resamples=resamples,
-        )
+        return rows.basis.compare(rows.pairs, np.random.default_rng(seed), resamples)
     except StatisticsError as error:
         raise ResultsError(f"the rows of task {task} cannot be compared: {error}") from None
 

@@ -15,7 +15,14 @@ import attrs
 
 from lmeval.api.errors import TaskError
 from lmeval.api.model import ModelData
-from lmeval.api.task import AggregateScore, ExampleScore, ScoreData, is_finite_number, normalized
+from lmeval.api.task import (
+    AggregateScore,
+    ExampleScore,
+    ScoreData,
+    ScoreWithError,
+    is_finite_number,
+    normalized,
+)
 
 SCHEMA = "leaderboard.v1"
 
@@ -254,8 +261,12 @@ def _subtask_result(score: ScoreData) -> SubtaskResult:
 def _row_statistics(score: ScoreData) -> tuple[int | None, float | None, Interval | None]:
     rows = score.per_example
     if not rows:
+        if isinstance(score, ScoreWithError):
+            return None, score.stderr, score.ci95
         return None, None, None
     n = len({row.id for row in rows})
+    if isinstance(score, ScoreWithError):
+        return n, score.stderr, score.ci95
     values = [row.score for row in rows if row.score is not None]
     if len(values) < len(rows):
         return n, None, None

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a model's answers to scores: reading the answer in the text, and applying the metrics."""
+"""From a model's answers to scores: reading the answer in the text, and applying the metrics.
+
+Metrics that need all rows at once are in `rows_scoring`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -131,31 +134,3 @@ def _score_in_sandbox(
         )
     )
     return [RowScore(0.0) if answer.error else next(scored) for answer in answers]
-
-
-def score_rows(metric: Metric, answers: Sequence[Answer]) -> dict[str, float]:
-    """Score all answers at once, with a metric of the kind "rows"; failed answers count as "".
-
-    Returns:
-      The metric's scores by name.
-
-    Raises:
-      MetricError: the metric failed or gave something that is no finite number.
-    """
-    try:
-        value = metric.function(
-            ["" if answer.error else answer.prediction for answer in answers],
-            [answer.example.targets for answer in answers],
-            [answer.example.extras for answer in answers],
-        )
-    except MetricError:
-        raise
-    except Exception as error:
-        raise MetricError(
-            f"the metric {metric.name!r} failed: {type(error).__name__}: {error}."
-        ) from error
-    scores: Mapping[str, Any] = value if isinstance(value, Mapping) else {metric.name: value}
-    for name, score in scores.items():
-        if not is_finite_number(score):
-            raise MetricError(f"the metric {metric.name!r} gave {score!r} as {name!r}; no number.")
-    return {name: float(score) for name, score in scores.items()}

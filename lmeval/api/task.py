@@ -212,6 +212,36 @@ class AggregateScore(ScoreData):
     """
 
 
+def _as_interval(ends: Any) -> Any:
+    return tuple(ends) if isinstance(ends, list) else ends
+
+
+def _check_interval(instance: object, field: attrs.Attribute[Any], value: object) -> None:
+    ends = value if isinstance(value, tuple) and len(value) == 2 else (None,)
+    if value is not None and not all(map(is_finite_number, ends)):
+        _refuse(instance, field, "None or a pair of finite numbers", value)
+
+
+@attrs.frozen
+class ScoreWithError(ScoreData):
+    """A preferred score that is not the mean of its rows, and brings its own uncertainty.
+
+    For a mean of `per_example` nobody needs it: error and interval then follow from the rows.
+
+    Raises:
+      InvalidValueError: as ScoreData; also where `stderr` or `ci95` is no finite number.
+    """
+
+    stderr: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_check_number)
+    )
+    """Standard error of the preferred score; None where undefined."""
+    ci95: tuple[float, float] | None = attrs.field(
+        default=None, converter=_as_interval, validator=_check_interval
+    )
+    """95% interval of the preferred score; None where undefined."""
+
+
 class Task(abc.ABC):
     """The base of every task.
 

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lmeval.bigbench.score_names import SCORE_RANGES
+from lmeval.statistics import RowsStatistic
+from lmeval.statistics.values import IntArray
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,6 +52,8 @@ class Score:
     """The score of each row; None where only all rows together have one."""
     warnings: Mapping[int, str] = attrs.field(factory=dict)
     """For rows whose score is not what it seems: what is to be known."""
+    counted: RowsStatistic | None = attrs.field(default=None, eq=False, repr=False)
+    """The score from how often each row counts; None for the plain mean of the rows' scores."""
 
     @classmethod
     def mean_of(cls, rows: Sequence[float], warnings: Mapping[int, str] | None = None) -> Score:
@@ -103,7 +107,9 @@ def brier_score(rows: Sequence[ChoiceRow]) -> Score:
         sums.append(float(np.sum(t * (p - 1) ** 2 + (1 - t) * p**2)))
     n_choices = [len(row.choices) for row in rows]
     return Score(
-        sum(sums) / sum(n_choices), [total / n for total, n in zip(sums, n_choices, strict=True)]
+        sum(sums) / sum(n_choices),
+        [total / n for total, n in zip(sums, n_choices, strict=True)],
+        counted=lambda counts: float(counts @ np.array(sums) / (counts @ np.array(n_choices))),
     )
 
 
@@ -118,7 +124,30 @@ def calibration_error(rows: Sequence[ChoiceRow]) -> Score:
         not row.failed and int(np.argmax(_target_probabilities(row))) == int(np.argmax(p))
         for row, p in zip(rows, probabilities, strict=True)
     ]
-    return Score(expected_calibration_error([float(np.max(p)) for p in probabilities], right))
+    confidences = [float(np.max(p)) for p in probabilities]
+    return Score(
+        expected_calibration_error(confidences, right),
+        counted=_counted_calibration_error(confidences, right),
+    )
+
+
+def _counted_calibration_error(
+    confidences: Sequence[float], right: Sequence[bool]
+) -> RowsStatistic:
+    """`expected_calibration_error`, with what does not depend on the counts done beforehand."""
+    buckets = np.array([_bucket(confidence, N_BUCKETS) for confidence in confidences])
+    excess = np.array(right) - np.array(confidences)
+
+    def error(counts: IntArray) -> float:
+        sums = np.bincount(buckets, counts * excess, N_BUCKETS)
+        return float(np.abs(sums).sum() / counts.sum())
+
+    return error
+
+
+def _bucket(confidence: float, n_buckets: int) -> int:
+    inside = (j for j in range(n_buckets) if confidence < (j + 1) / n_buckets)
+    return next(inside, n_buckets - 1)
 
 
 def expected_calibration_error(
@@ -131,8 +160,7 @@ def expected_calibration_error(
     """
     buckets: dict[int, list[int]] = {}
     for number, confidence in enumerate(confidences):
-        inside = (j for j in range(n_buckets) if confidence < (j + 1) / n_buckets)
-        buckets.setdefault(next(inside, n_buckets - 1), []).append(number)
+        buckets.setdefault(_bucket(confidence, n_buckets), []).append(number)
     error = 0.0
     for _, members in sorted(buckets.items()):
         accuracy = float(np.mean([right[number] for number in members]))
@@ -188,7 +216,28 @@ def macro_f1(rows: Sequence[ChoiceRow]) -> Score:
     for label in labels:
         hits = sum(g == p == label for g, p in pairs)
         f1_scores.append(2 * hits / sum((g == label) + (p == label) for g, p in pairs))
-    return Score(math.fsum(f1_scores) / len(f1_scores))
+    return Score(math.fsum(f1_scores) / len(f1_scores), counted=_counted_macro_f1(gold, picked))
+
+
+def _counted_macro_f1(gold: Sequence[str], picked: Sequence[str | None]) -> RowsStatistic:
+    numbers = {label: number for number, label in enumerate(dict.fromkeys([*gold, *picked]))}
+    wanted_label = np.array([numbers[label] for label in gold])
+    given_label = np.array([numbers[label] for label in picked])
+    is_label = np.array([label is not None for label in numbers])
+
+    def score(counts: IntArray) -> float:
+        wanted, given, hits = (
+            np.bincount(labels, weights, len(numbers))[is_label]
+            for labels, weights in (
+                (wanted_label, counts),
+                (given_label, counts),
+                (wanted_label, counts * (wanted_label == given_label)),
+            )
+        )
+        occurs = wanted + given > 0
+        return float(np.mean(2 * hits[occurs] / (wanted + given)[occurs]))
+
+    return score
 
 
 CHOICE_SCORES: Mapping[str, Callable[[Sequence[ChoiceRow]], Score]] = {

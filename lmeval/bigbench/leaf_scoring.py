@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 
+from lmeval.api.json_task import DEFAULT_SEED
 from lmeval.api.model import Completion, LogProbs
+from lmeval.api.rows_scoring import with_error
 from lmeval.api.task import ExampleScore, ScoreData
 from lmeval.bigbench.choice_scores import CHOICE_SCORES, ChoiceRow, Score, choice_row
 from lmeval.bigbench.leaf_settings import LeafSettings
@@ -16,6 +19,7 @@ from lmeval.bigbench.likelihood_scores import log_likelihood
 from lmeval.bigbench.questions import Question
 from lmeval.bigbench.score_names import CHOICE_METRICS, LIKELIHOOD_METRICS
 from lmeval.bigbench.text_scores import score_texts
+from lmeval.statistics import bootstrap_summary
 
 _NO_NUMBERS = "error: the model gave no log-probability above minus infinity"
 
@@ -54,7 +58,7 @@ def score_answers(
     """
     choice_rows = _choice_rows(settings, questions, answers)
     scores = _all_scores(settings, questions, answers, choice_rows, rouge_seed)
-    return ScoreData(
+    score_data = ScoreData(
         score_dict={name: score.value for name, score in scores.items()},
         preferred_score=settings.preferred_score,
         number_of_shots=n_shots,
@@ -70,6 +74,15 @@ def score_answers(
                 [s.warnings[number] for s in scores.values() if number in s.warnings],
             )
             for number, question in enumerate(questions)
+        ),
+    )
+    preferred = scores.get(settings.preferred_score)
+    if preferred is None or preferred.counted is None:
+        return score_data
+    return with_error(
+        score_data,
+        bootstrap_summary(
+            preferred.counted, len(questions), generator=np.random.default_rng(DEFAULT_SEED)
         ),
     )
 

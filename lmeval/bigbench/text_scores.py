@@ -6,10 +6,15 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from lmeval.api.corpus_metrics import counted_bleu
 from lmeval.api.errors import MetricError, MissingExtraError
 from lmeval.bigbench.choice_scores import Score
 from lmeval.bigbench.score_names import NUMERIC_MATCH, NUMERIC_MATCH_CORRECTED, ROUGE_TYPES
+
+if TYPE_CHECKING:
+    from lmeval.statistics import RowsStatistic
 
 Targets = Sequence[Sequence[str]]
 """For each row the texts that count as right."""
@@ -97,7 +102,8 @@ def bleu(targets: Targets, responses: Responses) -> dict[str, Score]:
     score = sacrebleu.corpus_bleu(
         list(map(str, responses)), references, smooth_method="exp", tokenize="intl"
     )
-    return {"bleu": Score(float(score.score))}
+    counted = counted_bleu(list(map(str, responses)), targets, "intl")
+    return {"bleu": Score(float(score.score), counted=counted)}
 
 
 def rouge(targets: Targets, responses: Responses) -> dict[str, Score]:
@@ -246,8 +252,16 @@ def score_texts(
     if rouge_seed is not None and "rouge" in metrics:
         rows = {name: scores[name].rows or () for name in ROUGE_TYPES}
         for name, median in rouge_bootstrap(rows, rouge_seed).items():
-            scores[name] = Score(median, scores[name].rows)
+            scores[name] = Score(median, scores[name].rows, counted=_mean_of(rows[name]))
     return scores
+
+
+def _mean_of(rows: Sequence[float]) -> RowsStatistic:
+    """What the median of bootstrap means estimates, from how often each row counts."""
+    import numpy as np
+
+    values = np.asarray(rows)
+    return lambda counts: float(counts @ values / counts.sum())
 
 
 def _without_failed(score: Score, failed: Sequence[bool]) -> Score:

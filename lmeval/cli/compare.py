@@ -47,7 +47,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_integer(
         "resamples",
         10_000,
-        "Sign patterns that the permutation test draws.",
+        "Random exchanges of the two runs' answers that a permutation test draws.",
         lower_bound=1,
         flag_values=flag_values,
     )

@@ -11,7 +11,7 @@ import attrs
 
 from lmeval.api import strict_json
 from lmeval.api.comparison import Comparison, TaskComparison
-from lmeval.api.paired_rows import RowKey, RowPair
+from lmeval.api.score_bases import RowKey, RowPair
 from lmeval.cli.tables import print_table, printable, shown_count, shown_score
 from lmeval.statistics import PairedComparison, Summary
 

@@ -24,7 +24,7 @@ from lmeval.api.leaderboard_file import plain, row_to_json
 from lmeval.api.leaderboard_reading import row_from_json
 from lmeval.api.model import ModelData
 from lmeval.api.options import TaskOptions
-from lmeval.api.task import AggregateScore, ExampleScore, ScoreData
+from lmeval.api.task import AggregateScore, ExampleScore, ScoreData, ScoreWithError
 
 SCHEMA = "samples.v1"
 _ENDING = ".jsonl"
@@ -193,9 +193,10 @@ def _head(run: SampledRun, task: str, sha256: str) -> dict[str, Any]:
 
 
 def _score_to_json(score: ScoreData) -> dict[str, Any]:
+    has_error = isinstance(score, ScoreWithError)
     value = {
         field.name: plain(getattr(score, field.name))
-        for field in attrs.fields(ScoreData)
+        for field in attrs.fields(ScoreWithError if has_error else ScoreData)
         if field.name != "per_example"
     }
     return {**value, "is_aggregate": isinstance(score, AggregateScore)}
@@ -260,7 +261,10 @@ def _scores(
     for number, value in enumerate(values):
         fields = {key: entry for key, entry in value.items() if key != "is_aggregate"}
         own = tuple(row for part, row in rows if part == number)
-        yield (AggregateScore if value["is_aggregate"] else ScoreData)(**fields, per_example=own)
+        if value["is_aggregate"]:
+            yield AggregateScore(**fields, per_example=own)
+        else:
+            yield (ScoreWithError if "stderr" in fields else ScoreData)(**fields, per_example=own)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -28,7 +28,9 @@ from lmeval.statistics.values import (
 )
 
 Key = TypeVar("Key", bound=Hashable)
-PairedTest: TypeAlias = Literal["mcnemar exact", "permutation exact", "permutation sampled"]
+PairedTest: TypeAlias = Literal[
+    "mcnemar exact", "permutation exact", "permutation sampled", "randomization"
+]
 
 
 @attrs.frozen

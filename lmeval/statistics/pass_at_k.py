@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from lmeval.statistics.errors import StatisticsError
 from lmeval.statistics.summary import Summary, summarize
+from lmeval.statistics.values import Labels
 
 
 def pass_at_k(samples: int, correct: int, k: int) -> float | None:
@@ -31,17 +32,19 @@ def pass_at_k(samples: int, correct: int, k: int) -> float | None:
     return (draws - math.comb(samples - correct, k)) / draws
 
 
-def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> Summary:
+def mean_pass_at_k(
+    counts: Sequence[tuple[int, int]], k: int, *, clusters: Labels | None = None
+) -> Summary:
     """pass@k over examples, each with its own (samples, correct).
 
-    The standard error is over examples. If one example has fewer than k samples, the mean is not
-    available.
+    The standard error is over examples, or over clusters of them as in `summarize`. If one example
+    has fewer than k samples, the mean is not available.
 
     Raises:
-      StatisticsError: as `pass_at_k`.
+      StatisticsError: as `pass_at_k` and `summarize`.
     """
     estimates = [pass_at_k(samples, correct, k) for samples, correct in counts]
     available = [estimate for estimate in estimates if estimate is not None]
     if len(available) < len(estimates):
         return Summary(n=len(estimates), mean=None, stderr=None, ci95=None, method=None)
-    return summarize(available)
+    return summarize(available, clusters=clusters)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import strategies as st
 
 from lmeval.api.comparison import ComparisonOptions, compare_leaderboards
+from lmeval.api.corpus_metrics import macro_f1
 from lmeval.api.errors import ResultsError
 from lmeval.api.model import ModelData
 from lmeval.api.results import Leaderboard, TaskFailure, task_results
-from lmeval.api.task import AggregateScore, ExampleScore, ScoreData
+from lmeval.api.task import AggregateScore, ExampleScore, ScoreData, ScoreWithError
 from lmeval.statistics import PairedComparison, UnpairedComparison
 
 # 70 both right, 12 only A, 3 only B, 15 neither: A 0.82, B 0.73.
@@ -41,19 +42,21 @@ def score_data(rows, name="exact_match", kind=ScoreData, **fields):
     by_id = {}
     for row in rows:
         by_id.setdefault(row.id, []).append(row.score)
-    means = [math.fsum(scores) / len(scores) for scores in by_id.values()]
     fields = {"low_score": 0.0, "high_score": 1.0, "number_of_shots": 0, **fields}
     score = fields.pop("score", None)
+    if score is None:
+        means = [math.fsum(scores) / len(scores) for scores in by_id.values()]
+        score = math.fsum(means) / len(means)
     return kind(
-        {name: math.fsum(means) / len(means) if score is None else score},
+        {name: score},
         name,
         per_example=tuple(rows),
         **fields,
     )
 
 
-def task(rows, name="t", sha256="same", keep_rows=True, **fields):
-    (result,) = task_results(name, score_data(rows, **fields), sha256)
+def task(rows, name="t", sha256="same", keep_rows=True, name_of_score="exact_match", **fields):
+    (result,) = task_results(name, score_data(rows, name_of_score, **fields), sha256)
     return result if keep_rows else attrs.evolve(result, per_example=())
 
 
@@ -259,6 +262,81 @@ def test_a_score_that_is_not_the_mean_of_its_rows_is_not_tested_through_them():
     assert "not the mean of its rows" in result.notes[0]
     # The flipped answers are worth seeing all the same.
     assert [flip.a.id for flip in result.flips] == ["q2"]
+
+
+def sampled(*groups):
+    return [
+        example(f"q{index}", score, sample=sample)
+        for index, scores in enumerate(groups)
+        for sample, score in enumerate(scores)
+    ]
+
+
+def test_pass_at_k_is_compared_by_its_estimates():
+    a = task(sampled((1, 0), (0, 0), (0, 0), (1, 1)), name_of_score="pass@2", score=0.5)
+    b = task(sampled((0, 1), (1, 0), (0, 1), (0, 1)), name_of_score="pass@2", score=1.0)
+    result = compare_one(a, b)
+    # By example 1, 0, 0, 1 against 1, 1, 1, 1: two went up, none down.
+    assert (result.result.n, result.difference) == (4, 0.5)
+    assert (result.result.test, result.result.p_value) == ("mcnemar exact", pytest.approx(0.5))
+    assert (result.result.higher_in_b, result.result.lower_in_b) == (2, 0)
+
+
+def labelled(answers, labels, **fields):
+    return [
+        ExampleScore(
+            id=f"q{index:03}",
+            score=None,
+            prompt="p",
+            prediction=answer,
+            targets=(label,),
+            **fields,
+        )
+        for index, (answer, label) in enumerate(zip(answers, labels, strict=True))
+    ]
+
+
+def macro_f1_task(answers, labels):
+    score = macro_f1(answers, [[label] for label in labels], [{}] * len(labels))["macro_f1"]
+    return task(labelled(answers, labels), name_of_score="macro_f1", score=score)
+
+
+def test_a_score_over_all_rows_is_compared_by_scoring_them_anew():
+    labels = list("aabbc" * 20)
+    worse = [label if index % 3 else "a" for index, label in enumerate(labels)]
+    result = compare_one(macro_f1_task(labels, labels), macro_f1_task(worse, labels))
+    paired = result.result
+    assert (paired.n, paired.test, result.verdict) == (100, "randomization", "worse")
+    assert (paired.mean_a, paired.mean_b) == (1.0, result.score_b)
+    assert paired.ci95[0] < result.difference < paired.ci95[1] < 0
+    assert paired.p_value < 0.001
+
+
+def test_a_comparison_by_scoring_anew_does_not_depend_on_the_order_of_rows():
+    labels = list("aabb" * 10)
+    a, b = macro_f1_task(list("abab" * 10), labels), macro_f1_task(list("aaab" * 10), labels)
+    shuffled = attrs.evolve(a, per_example=a.per_example[::-1])
+    first, second = compare_one(a, b), compare_one(shuffled, b)
+    assert first.result == second.result
+
+
+def test_a_score_that_cannot_be_made_anew_is_compared_by_its_error():
+    rows = labelled("ab" * 10, "ab" * 10)
+    a, b = (
+        task(
+            rows,
+            name_of_score="users_metric",
+            kind=ScoreWithError,
+            score=score,
+            stderr=0.01,
+            ci95=(score - 0.02, score + 0.02),
+        )
+        for score in (0.9, 0.5)
+    )
+    result = compare_one(a, b)
+    assert isinstance(result.result, UnpairedComparison)
+    assert (result.result.test, result.verdict) == ("welch t", "worse")
+    assert result.result.stderr == pytest.approx(math.hypot(0.01, 0.01))
 
 
 def test_rows_without_scores_of_their_own_are_not_tested():

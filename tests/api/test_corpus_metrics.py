@@ -2,7 +2,9 @@
 """Token F1, numeric match, BLEU and macro F1 (sections C, D and G)."""
 
 import importlib.util
+import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -163,6 +165,28 @@ def test_bleu_of_any_text_lies_in_range(rows):
     assert 0 <= bleu(predictions, targets, [{}] * len(rows)) <= 100
 
 
+words = st.text(alphabet="ab c.,", max_size=12)
+some_rows = st.lists(
+    st.tuples(words, st.lists(words, min_size=1, max_size=3), st.integers(0, 3)),
+    min_size=1,
+    max_size=6,
+).filter(lambda rows: any(count for *_, count in rows))
+
+
+@needs_sacrebleu
+@settings(deadline=None)
+@given(some_rows)
+def test_bleu_of_counted_rows_is_sacrebleus_of_repeated_ones(rows):
+    from sacrebleu.metrics import BLEU
+
+    predictions, targets, counts = map(list, zip(*rows, strict=True))
+    repeated = [row for row in rows for _ in range(row[2])]
+    streams = list(itertools.zip_longest(*(row[1] for row in repeated)))
+    expected = BLEU().corpus_score([row[0] for row in repeated], streams).score
+    score = find_metric("bleu").prepare(predictions, targets, [{}] * len(rows))
+    assert score(np.array(counts)) == min(expected, 100.0)
+
+
 def test_bleu_says_its_range():
     assert find_metric("bleu").high_score == 100
 
@@ -230,3 +254,14 @@ def test_several_targets_are_no_label():
 def test_macro_f1_of_no_rows_is_an_error():
     with pytest.raises(MetricError, match="at least one row"):
         macro_f1([], [], [])
+
+
+@given(some_rows)
+def test_macro_f1_of_counted_rows_is_that_of_repeated_ones(rows):
+    predictions, targets, counts = map(list, zip(*rows, strict=True))
+    repeated = [row for row in rows for _ in range(row[2])]
+    expected = macro_f1(
+        [row[0] for row in repeated], [row[1][:1] for row in repeated], [{}] * len(repeated)
+    )
+    score = find_metric("macro_f1").prepare(predictions, targets, [{}] * len(rows))
+    assert score(np.array(counts)) == pytest.approx(expected)

@@ -2,15 +2,17 @@
 """JsonTask: what is asked, what is scored, and what failures do to the score."""
 
 import math
+import random
 
 import pytest
 
 from lmeval import BatchModel, Completion, Example, JsonTask, ModelData, TaskOptions
 from lmeval.api.errors import ExampleError, MetricError, TaskError, UsageError
-from lmeval.api.metrics import Metric, metric
+from lmeval.api.metrics import Metric, metric, rows_metric
 from lmeval.api.model import LogProbs
 from lmeval.api.scoring import Answer, AnswerReader, score_answers
 from lmeval.api.settings import TaskSettings
+from lmeval.api.task import ScoreData
 
 
 class Scripted(BatchModel):
@@ -141,6 +143,100 @@ def test_samples_of_one_prompt_are_averaged():
     assert [row.sample for row in score.per_example] == [0, 1, 0, 1]
     assert model.prompts == ["question 1", "question 1", "question 2", "question 2"]
     assert score.score_dict == {"exact_match": 0.25, "pass@1": 0.25, "pass@2": 0.5}
+
+
+def test_the_error_of_pass_at_k_is_over_examples():
+    task_settings = TaskSettings(num_samples=2, pass_at_k=(2,), preferred_score="pass@2")
+    answers = ["a", "x", "x", "x", "x", "x", "a", "a"]
+    task = JsonTask("t", rows(*"aaaa"), task_settings)
+    score = task.evaluate_model(Scripted(*answers))
+    # 1, 0, 0, 1: the sample standard deviation is sqrt(1/3), over sqrt(4).
+    assert (score.score, score.stderr) == (0.5, pytest.approx(math.sqrt(1 / 3) / 2))
+    assert score.ci95 == (
+        pytest.approx(0.1500, abs=5e-5),
+        pytest.approx(0.8500, abs=5e-5),
+    )  # Wilson
+
+
+def test_the_error_of_pass_at_k_minds_clusters():
+    task_settings = TaskSettings(num_samples=2, pass_at_k=(2,), preferred_score="pass@2")
+    examples = [
+        Example(id, f"question {id}", ("a",), "exact_match", {"cluster": id[0]})
+        for id in ("p1", "p2", "q1", "q2")
+    ]
+    answers = ["a", "a", "a", "x", "x", "x", "x", "x"]
+    score = JsonTask("t", examples, task_settings).evaluate_model(Scripted(*answers))
+    assert (score.score, score.stderr) == (0.5, pytest.approx(0.5))  # rows 1, 1 | 0, 0
+
+
+def test_a_score_over_all_rows_has_a_bootstrap_error():
+    generator = random.Random(1)
+    labels = [generator.choice("ab") for _ in range(200)]
+    answers = [label if generator.random() < 0.8 else "a" for label in labels]
+    score = JsonTask("t", rows(*labels, metric_name="macro_f1")).evaluate_model(Scripted(*answers))
+    low, high = score.ci95
+    assert low < score.score < high
+    # An accuracy of this size has an error of 0.021 over 200 rows; F1 has about the same.
+    assert 0.015 < score.stderr < 0.03
+    assert high - low == pytest.approx(2 * 1.96 * score.stderr, rel=0.15)
+
+
+def test_the_bootstrap_does_not_depend_on_the_order_of_rows():
+    labels, answers = "aabbab" * 5, "abbbaa" * 5
+    examples = rows(*labels, metric_name="macro_f1")
+    forward = JsonTask("t", examples).evaluate_model(Scripted(*answers))
+    backward = JsonTask("t", examples[::-1]).evaluate_model(Scripted(*answers[::-1]))
+    assert (forward.stderr, forward.ci95) == (backward.stderr, backward.ci95)
+
+
+def test_the_preferred_score_may_be_another_of_a_metric_over_all_rows():
+    examples = rows(*"aabb", metric_name="macro_f1")
+    settings = TaskSettings(preferred_score="macro_f1_target_labels")
+    score = JsonTask("t", examples, settings).evaluate_model(Scripted(*"axbb"))
+    assert score.ci95[0] <= score.score <= score.ci95[1]
+    assert score.score == score.score_dict["macro_f1_target_labels"] != score.score_dict["macro_f1"]
+
+
+def test_samples_of_one_example_are_redrawn_together():
+    labels, answers = "abab" * 5, "abaa" * 5
+    once = JsonTask("t", rows(*labels, metric_name="macro_f1"))
+    five_times = JsonTask("t", once.examples, TaskSettings(num_samples=5))
+    repeated = [answer for answer in answers for _ in range(5)]
+    error = once.evaluate_model(Scripted(*answers)).stderr
+    assert five_times.evaluate_model(Scripted(*repeated)).stderr == pytest.approx(error)
+
+
+def test_a_users_metric_over_all_rows_has_an_error_too():
+    @rows_metric("share_of_a")
+    def share_of_a(predictions, targets, extras):
+        return sum(prediction == "a" for prediction in predictions) / len(predictions)
+
+    examples = rows(*"a" * 100, metric_name="share_of_a")
+    score = JsonTask("t", examples).evaluate_model(Scripted(*"ab" * 50))
+    assert score.stderr == pytest.approx(0.05, rel=0.1)
+
+
+def test_a_metric_that_cannot_score_every_resample_states_no_error():
+    @rows_metric("only_whole")
+    def only_whole(predictions, targets, extras):
+        if len(set(predictions)) < 3:
+            raise ZeroDivisionError
+        return 0.5
+
+    score = JsonTask("t", rows(*"abc", metric_name="only_whole")).evaluate_model(Scripted(*"abc"))
+    assert (score.score, score.stderr, score.ci95) == (0.5, None, None)
+
+
+def test_a_metric_without_resamples_is_called_once():
+    calls = []
+
+    @rows_metric("slow", resamples=0)
+    def slow(predictions, targets, extras):
+        calls.append(len(predictions))
+        return 0.5
+
+    score = JsonTask("t", rows(*"abc", metric_name="slow")).evaluate_model(Scripted(*"abc"))
+    assert (calls, type(score)) == ([3], ScoreData)
 
 
 def test_further_metrics_are_reported_beside_the_rows_own():

@@ -76,6 +76,12 @@ def test_a_rows_metric_has_its_kind_and_range():
     assert (found.kind, found.low_score, found.high_score) == ("rows", 0.0, 1000.0)
 
 
+@pytest.mark.parametrize("resamples", [1, -1])
+def test_a_standard_error_needs_two_resamples(resamples):
+    with pytest.raises(MetricError, match="resamples must be 0, or 2 and more"):
+        rows_metric("odd", resamples=resamples)
+
+
 def test_a_row_check_is_kept():
     @metric("picky", check_row=lambda targets, extras: "never")
     def picky(prediction, targets, extras):

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from lmeval import ExampleScore, ModelData, ScoreData
+from lmeval import ExampleScore, ModelData, ScoreData, ScoreWithError
 from lmeval.api.results import Leaderboard, TaskFailure, TaskResult, task_results
 from lmeval.api.task import AggregateScore
 
@@ -88,6 +88,26 @@ def test_the_error_over_sub_tasks_is_that_of_their_mean():
 def test_rows_speak_only_for_a_score_that_is_their_mean():
     result = only(score_data(0.9, name="pass@5", rows=rows(1.0, 0.0)))
     assert (result.stderr, result.ci95, result.total) == (None, None, 2)
+
+
+def test_a_score_may_bring_its_own_error():
+    score = ScoreWithError(
+        {"bleu": 30.0},
+        "bleu",
+        0,
+        0.0,
+        100.0,
+        per_example=rows(None, None),
+        stderr=2.0,
+        ci95=(26, 34),
+    )
+    result = only(score)
+    assert (result.stderr, result.ci95, result.total) == (2.0, (26, 34), 2)
+
+
+def test_a_score_may_bring_its_own_error_without_rows():
+    result = only(ScoreWithError({"elo": 30.0}, "elo", 0, 0.0, 100.0, stderr=2.0))
+    assert (result.stderr, result.ci95, result.total) == (2.0, None, None)
 
 
 def test_failures_are_counted_apart():

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from lmeval import ExampleScore, ScoreData, Task, TaskMetadata
+from lmeval import ExampleScore, ScoreData, ScoreWithError, Task, TaskMetadata
 from lmeval.api.errors import InvalidValueError
 
 
@@ -123,3 +123,11 @@ def test_rows_that_are_none_are_refused(row, reason):
 def test_rows_can_be_told_apart():
     with pytest.raises(InvalidValueError, match="share id and sample"):
         ScoreData({"a": 1.0}, "a", 0, 0, 1, per_example=[example_row(), example_row()])
+
+
+@pytest.mark.parametrize(
+    "fields", [{"stderr": float("nan")}, {"ci95": (0.0, float("inf"))}, {"ci95": (1.0,)}]
+)
+def test_an_error_that_is_no_number_is_refused(fields):
+    with pytest.raises(InvalidValueError, match=rf"ScoreWithError\.{next(iter(fields))} must be"):
+        ScoreWithError({"f1": 0.5}, "f1", 0, 0.0, 1.0, **fields)

@@ -139,3 +139,30 @@ def test_log_sum_exp_lies_between_the_largest_and_the_largest_plus_log_n(values)
     assert (
         max(values) <= log_sum_exp(np.array(values)) <= max(values) + math.log(len(values)) + 1e-9
     )
+
+
+@st.composite
+def counted_rows(draw):
+    n_rows = draw(st.integers(1, 6))
+    rows = []
+    for _ in range(n_rows):
+        choices = "abc"[: draw(st.integers(2, 3))]
+        right = draw(st.sampled_from(choices))
+        weights = [draw(st.sampled_from([0.1, 0.3, 0.6, 1.0])) for _ in choices]
+        scores = {choice: int(choice == right) for choice in choices}
+        failed = draw(st.booleans()) and draw(st.booleans())
+        rows.append(row(scores, *weights, failed=failed))
+    counts = draw(
+        st.lists(st.integers(0, 3), min_size=n_rows, max_size=n_rows).filter(lambda c: sum(c) > 0)
+    )
+    return rows, counts
+
+
+@pytest.mark.parametrize("metric", [brier_score, calibration_error, macro_f1])
+@settings(max_examples=50, deadline=None)
+@given(rows_and_counts=counted_rows())
+def test_counted_rows_score_as_repeated_ones(metric, rows_and_counts):
+    rows, counts = rows_and_counts
+    repeated = [one for one, count in zip(rows, counts, strict=True) for _ in range(count)]
+    counted = metric(rows).counted(np.array(counts))
+    assert counted == pytest.approx(metric(repeated).value, abs=1e-12)

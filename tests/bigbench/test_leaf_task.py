@@ -171,3 +171,14 @@ def test_metadata_states_bigbenchs_length_and_the_true_one_is_known():
     assert task.longest_question == 10  # Q Pick 0 choice wrong 0 choice right 0 A
     assert task.get_task_details().max_input_length_per_query == 2 * task.longest_question
     assert make(choice_data()).get_task_details().max_input_length_per_query == 0
+
+
+def test_a_score_over_all_rows_brings_its_error():
+    data = choice_data(metrics=["expected_calibration_error"])
+    data["preferred_score"] = "expected_calibration_error"
+    sure_and_right, sure_and_wrong = [-0.01, -5.0], [-5.0, -0.01]
+    model = TableModel(log_probs={"Pick 0": sure_and_right, "Pick 1": sure_and_wrong})
+    (score,) = make(data).evaluate_model(model)
+    low, high = score.ci95
+    assert 0 < low < score.score < high < 1
+    assert 0 < score.stderr < high - low

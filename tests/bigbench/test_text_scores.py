@@ -2,12 +2,14 @@
 import math
 import sys
 
+import numpy as np
 import pytest
 
 from lmeval.api import metrics
 from lmeval.api.errors import MetricError, MissingExtraError
 from lmeval.bigbench.score_names import NUMERIC_MATCH, NUMERIC_MATCH_CORRECTED
 from lmeval.bigbench.text_scores import (
+    bleu,
     bleurt,
     case_insensitive_str_match,
     check_requirements,
@@ -112,3 +114,13 @@ def test_a_missing_package_is_named_before_anything_is_asked(monkeypatch, name, 
     monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
     with pytest.raises(MissingExtraError, match=r"lmeval\[text\]"):
         check_requirements([name])
+
+
+def test_bleu_of_counted_rows_is_that_of_repeated_ones():
+    pytest.importorskip("sacrebleu")
+    targets = [["the cat sat on the mat", "a cat sat on a mat"], ["it rained all day long"], ["no"]]
+    responses = ["a cat sat on the mat", "it rained nearly all day long", "yes"]
+    score = bleu(targets, responses)["bleu"]
+    assert score.counted(np.array([1, 1, 1])) == pytest.approx(score.value)
+    repeated = bleu([targets[0], *[targets[1]] * 2], [responses[0], *[responses[1]] * 2])["bleu"]
+    assert score.counted(np.array([1, 2, 0])) == pytest.approx(repeated.value)

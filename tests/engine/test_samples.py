@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lmeval.api.errors import ResultsError
 from lmeval.api.model import ModelData
 from lmeval.api.options import TaskOptions
-from lmeval.api.task import AggregateScore, ExampleScore, ScoreData
+from lmeval.api.task import AggregateScore, ExampleScore, ScoreData, ScoreWithError
 from lmeval.engine.samples import (
     SampledRun,
     SamplesFolder,
@@ -55,6 +55,13 @@ def test_a_record_comes_back_as_it_was(tmp_path, example):
     read = read_samples(tmp_path / "t.jsonl")
     assert read.rows == ((0, example),)
     assert read.scores == (score_of(example),)
+
+
+@pytest.mark.parametrize(("stderr", "ci95"), [(0.1, (0.25, 0.75)), (None, None)])
+def test_a_score_keeps_the_error_that_it_brought(tmp_path, stderr, ci95):
+    score = ScoreWithError({"bleu": 0.5}, "bleu", 0, 0.0, 1.0, stderr=stderr, ci95=ci95)
+    SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score])
+    assert read_samples(tmp_path / "t.jsonl").scores == (score,)
 
 
 def test_the_head_says_whose_answers_these_are(tmp_path):
