@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from lmeval.api.comparison import ComparisonOptions, compare_leaderboards
-from lmeval.api.corpus_metrics import macro_f1
+from lmeval.api.corpus_metrics import bleu, macro_f1
 from lmeval.api.errors import ResultsError
 from lmeval.api.model import ModelData
 from lmeval.api.results import Leaderboard, TaskFailure, task_results
@@ -310,6 +310,38 @@ def test_a_score_over_all_rows_is_compared_by_scoring_them_anew():
     assert (paired.mean_a, paired.mean_b) == (1.0, result.score_b)
     assert paired.ci95[0] < result.difference < paired.ci95[1] < 0
     assert paired.p_value < 0.001
+
+
+def test_bleu_is_compared_as_sacrebleu_does(monkeypatch):
+    significance = pytest.importorskip("sacrebleu.significance")
+    from sacrebleu.metrics import BLEU
+
+    words, generator = "the cat sat on a mat while dogs ran over hills".split(), random.Random(4)
+
+    def garbled(text, chance):
+        return " ".join(
+            generator.choice(words) if generator.random() < chance else word
+            for word in text.split()
+        )
+
+    targets = [" ".join(generator.choices(words, k=12)) for _ in range(300)]
+    answers = [[garbled(text, chance) for text in targets] for chance in (0.3, 0.33)]
+    monkeypatch.setenv("SACREBLEU_SEED", "1")
+    names = [("a", answers[0]), ("b", answers[1])]
+    metrics = {"bleu": BLEU(references=[targets])}
+    _, peer = significance.PairedTest(names, metrics, None, test_type="ar", n_samples=4000)()
+    scores = [bleu(texts, [[text] for text in targets], [{}] * 300) for texts in answers]
+    result = compare_one(
+        *(
+            task(labelled(texts, targets), name_of_score="bleu", score=score)
+            for texts, score in zip(answers, scores, strict=True)
+        ),
+        resamples=4000,
+    )
+    assert scores == [score.score for score in peer["BLEU"]]
+    # Both draw 4,000 exchanges: the standard deviation of each p-value is below 0.008.
+    assert result.result.p_value == pytest.approx(peer["BLEU"][1].p_value, abs=0.04)
+    assert 0.01 < result.result.p_value < 0.9
 
 
 def test_a_comparison_by_scoring_anew_does_not_depend_on_the_order_of_rows():
