@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, overload
 
 import attrs
@@ -154,6 +154,61 @@ class Model(abc.ABC):
           ModelError: any other fault of the model.
         """
         raise NotImplementedError
+
+    def generate_text_as_completed(
+        self, inputs: Sequence[str], max_length: int | None = None, stop_string: StopStrings = None
+    ) -> Generator[Sequence[tuple[int, Completion]]]:
+        """What `generate_text` gives, in parts, so that answers can be scored while others come.
+
+        Here it is one part with everything; the engine gives the answers as they arrive. Whoever
+        stops before the end closes the generator, so that nothing is asked for nobody.
+
+        Args:
+          inputs: a sequence of n contexts.
+          max_length: as for `generate_text`.
+          stop_string: as for `generate_text`.
+
+        Yields:
+          Places in `inputs` from 0, each with its answer; each place is in one part.
+
+        Raises:
+          LmevalError: as `generate_text`, when the first part is asked for, or after the parts that
+            could be given.
+        """
+        prompts = list(inputs)
+        answers = self.generate_text(prompts, max_length, stop_string)
+        check_answer_count(self.name, len(prompts), len(answers))
+        if prompts:
+            yield [
+                (place, answer if isinstance(answer, Completion) else Completion(answer))
+                for place, answer in enumerate(answers)
+            ]
+
+    def cond_log_prob_as_completed(
+        self,
+        inputs: Sequence[str],
+        targets: Sequence[Sequence[str]],
+        absolute_normalization: bool | None = False,
+    ) -> Generator[Sequence[tuple[int, LogProbs]]]:
+        """What `cond_log_prob` gives, in parts; see `generate_text_as_completed`.
+
+        Args:
+          inputs: a sequence of n contexts.
+          targets: n sequences of targets.
+          absolute_normalization: as for `cond_log_prob`.
+
+        Yields:
+          Places in `inputs` from 0, each with its log-probabilities; each place is in one part.
+
+        Raises:
+          LmevalError: as `cond_log_prob`, when the first part is asked for, or after the parts that
+            could be given.
+        """
+        contexts = list(inputs)
+        rows = self.cond_log_prob(contexts, targets, absolute_normalization)
+        check_answer_count(self.name, len(contexts), len(rows))
+        if contexts:
+            yield [(place, LogProbs.of(row)) for place, row in enumerate(rows)]
 
     def rolling_log_prob(self, texts: Sequence[str]) -> list[float]:
         """The log-probability of each whole text, for perplexity.

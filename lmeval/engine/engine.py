@@ -7,10 +7,11 @@ repeated after passing faults, kept, and given back in the task's order.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from lmeval.api.model import Model, ModelData
@@ -25,6 +26,7 @@ from lmeval.engine.views import Asker, TaskView
 
 _LOOKED_UP_AT_ONCE = 2000
 _TOLD_EVERY_S = 0.1
+_PART_EVERY_S = 0.25
 
 
 class Engine(Asker):
@@ -209,23 +211,59 @@ class Engine(Asker):
 
     def ask(self, asker: Asker, kind: Kind, payloads: list[Any]) -> list[Any]:
         """The answers to `payloads`, in order."""
+        answers: list[Any] = [None] * len(payloads)
+        for part in self.ask_as_completed(asker, kind, payloads, math.inf):
+            for place, answer in part:
+                answers[place] = answer
+        return answers
+
+    def ask_as_completed(
+        self, asker: Asker, kind: Kind, payloads: list[Any], longest_step_s: float = _PART_EVERY_S
+    ) -> Generator[list[tuple[int, Any]]]:
+        """Places in `payloads` with their answers, as they come; each place once.
+
+        What came before a failure is given before that is raised. Closing the generator early takes
+        back what is not asked yet.
+
+        Args:
+          asker: in whose name to ask.
+          kind: what kind of request the payloads are.
+          payloads: what to ask.
+          longest_step_s: how long an answer may wait for others to be given together with it.
+        """
         if not payloads:
-            return []
+            return
         ticket = Ticket(len(payloads), asker.tally)
         requests = self._register(asker, kind, payloads, ticket)
+        failure: BaseException | None = None
         try:
             self._start(requests)
-            self._workers.wait(ticket, self._progress.tick)
-        except KeyboardInterrupt:
+            for _ in self._workers.waiting(ticket, self._progress.tick, longest_step_s):
+                if longest_step_s < math.inf and (part := self._take_arrived(ticket)):
+                    yield part
+        except KeyboardInterrupt as interrupt:
             self.stop(f"Interrupted; {self._how_it_goes_on()}.")
             self.drain()
-            raise
+            failure = interrupt
         finally:
-            with self._lock:
-                self._open_tickets.discard(ticket)
-        if ticket.failure is not None:
-            raise ticket.failure
-        return ticket.answers
+            self._put_away(ticket, requests)
+        if part := self._take_arrived(ticket):
+            yield part
+        if failure := failure or ticket.failure:
+            raise failure
+
+    def _take_arrived(self, ticket: Ticket) -> list[tuple[int, Any]]:
+        with self._lock:
+            arrived, ticket.arrived = ticket.arrived, []
+        return arrived
+
+    def _put_away(self, ticket: Ticket, requests: list[Request]) -> None:
+        """Let go of a call that is over, or that nobody waits for any more."""
+        with self._lock:
+            self._open_tickets.discard(ticket)
+            if ticket.remaining:
+                ticket.fail(RunStopped("Nobody waits for the answers any more."))
+                self._forget([request for request in requests if not request.is_wanted()])
 
     def _start(self, requests: list[Request]) -> None:
         """Answer what is stored and have the rest asked."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from lmeval.api.errors import (
@@ -109,11 +109,17 @@ class Workers:
             for _ in range(min(wanted - woken, self._most_jobs - self._threads)):
                 self._start_thread(None)
 
-    def wait(self, ticket: Ticket, tick: Callable[[], None]) -> None:
-        """Wait until the call behind `ticket` is over, and see to the time limits meanwhile."""
-        while not ticket.wait(self._step()):
+    def waiting(
+        self, ticket: Ticket, tick: Callable[[], None], longest_step_s: float
+    ) -> Iterator[None]:
+        """Wait until the call behind `ticket` is over, and see to the time limits meanwhile.
+
+        Yields at least every `longest_step_s` seconds, so that the caller can look at what came.
+        """
+        while not ticket.wait(min(self._step(), longest_step_s)):
             self.give_up_late_calls()
             tick()
+            yield
 
     def give_up_late_calls(self) -> None:
         """End the calls whose time is over."""

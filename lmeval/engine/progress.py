@@ -21,7 +21,7 @@ class ProgressSink(Protocol):
         """`task` will make no further request."""
 
     def tick(self) -> None:
-        """Time passes; called about once a second while the engine waits for the model."""
+        """Time passes; called at least once a second while the engine waits for the model."""
 
     def notice(self, message: str) -> None:
         """A sentence that the user should read."""

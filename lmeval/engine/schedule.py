@@ -58,12 +58,13 @@ class Tally:
 
 
 class Ticket:
-    """One call of the engine: the answers so far, and a lock to wait for the last of them."""
+    """One call of the engine: the answers that came, and a lock to wait for the last of them."""
 
-    __slots__ = ("_done", "answers", "caller", "failure", "remaining", "tally")
+    __slots__ = ("_done", "arrived", "caller", "failure", "remaining", "tally")
 
     def __init__(self, n_requests: int, tally: Tally) -> None:
-        self.answers: list[Any] = [None] * n_requests
+        self.arrived: list[tuple[int, Answer]] = []
+        """Answers with their positions, in the order of arrival; the waiting thread takes them."""
         self.remaining = n_requests
         self.failure: BaseException | None = None
         self.tally = tally
@@ -73,7 +74,7 @@ class Ticket:
 
     def put(self, position: int, answer: Answer) -> None:
         """Take the answer at `position`; the last one ends the wait."""
-        self.answers[position] = answer
+        self.arrived.append((position, answer))
         self.remaining -= 1
         if not self.remaining and self.failure is None:
             self._done.release()

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lmeval.api.errors import InvalidValueError
 from lmeval.api.model import (
+    Completion,
     LogProbs,
     Model,
     ModelData,
@@ -18,6 +20,7 @@ from lmeval.api.model import (
     stop_strings,
 )
 from lmeval.engine.kinds import ScoreRequest, TextRequest, WholeTextRequest
+from lmeval.engine.occurrences import Occurrences
 from lmeval.engine.schedule import Tally
 
 if TYPE_CHECKING:
@@ -75,6 +78,43 @@ class Asker(Model):
         answers = self._engine.ask(self, kind, pairs)
         return answers[0] if isinstance(inputs, str) else list(answers)
 
+    def generate_text_as_completed(
+        self, inputs: Sequence[str], max_length: int | None = None, stop_string: StopStrings = None
+    ) -> Generator[list[tuple[int, Completion]]]:
+        """See `Model.generate_text_as_completed`; what has come is given four times a second.
+
+        Raises:
+          UnsupportedByModel: the model writes no text.
+          InvalidValueError: an argument cannot be right.
+          RunStopped: the run was stopped meanwhile.
+        """
+        stops = stop_strings(stop_string)
+        prompts = list(inputs)
+        _check_texts("generate_text_as_completed", prompts)
+        kind = TextRequest(max_length, stops)
+        with contextlib.closing(self._engine.ask_as_completed(self, kind, prompts)) as parts:
+            for part in parts:
+                yield [(at, finish_completion(text, max_length, stops, None)) for at, text in part]
+
+    def cond_log_prob_as_completed(
+        self,
+        inputs: Sequence[str],
+        targets: Sequence[Sequence[str]],
+        absolute_normalization: bool | None = False,
+    ) -> Generator[list[tuple[int, LogProbs]]]:
+        """See `Model.cond_log_prob_as_completed`; what has come is given four times a second.
+
+        Raises:
+          UnsupportedByModel: the model cannot score given text.
+          InvalidValueError: an argument cannot be right.
+          RunStopped: the run was stopped meanwhile.
+        """
+        contexts, target_lists = paired_targets(list(inputs), targets)
+        _check_texts("cond_log_prob_as_completed", contexts)
+        kind = ScoreRequest(bool(absolute_normalization))
+        pairs = list(zip(contexts, target_lists, strict=True))
+        return self._engine.ask_as_completed(self, kind, pairs)
+
     def rolling_log_prob(self, texts: Sequence[str]) -> list[float]:
         """See `Model.rolling_log_prob`.
 
@@ -95,7 +135,7 @@ class Asker(Model):
 
     def number(self, keys: Sequence[bytes]) -> list[int]:
         """How often each key was asked for before; later ones count earlier ones."""
-        return _numbers(keys, {})
+        return Occurrences().count(keys)
 
 
 class TaskView(Asker):
@@ -104,11 +144,11 @@ class TaskView(Asker):
     def __init__(self, engine: Engine, tally: Tally) -> None:
         super().__init__(engine, tally)
         self.deterministic = engine.deterministic
-        self._occurrences: dict[bytes, int] = {}
+        self._occurrences = Occurrences()
 
     def number(self, keys: Sequence[bytes]) -> list[int]:
         """See `Asker.number`: in a task, also requests of different calls are counted."""
-        return _numbers(keys, self._occurrences)
+        return self._occurrences.count(keys)
 
     @property
     def name(self) -> str:
@@ -126,16 +166,6 @@ class TaskView(Asker):
     def usage(self) -> dict[str, float]:
         """See `Model.usage`."""
         return self._engine.usage()
-
-
-def _numbers(keys: Sequence[bytes], counts: dict[bytes, int]) -> list[int]:
-    """How often each key occurred before, with `counts` from before the first of them."""
-    numbers = []
-    for key in keys:
-        number = counts.get(key, 0)
-        counts[key] = number + 1
-        numbers.append(number)
-    return numbers
 
 
 def _check_texts(method: str, texts: list[Any]) -> None:
