@@ -6,10 +6,9 @@ from __future__ import annotations
 import json
 import ssl
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from lmeval.api.errors import FatalModelError, MissingExtraError, ModelError, TransientModelError
 from lmeval.models.faults import (
@@ -61,6 +60,8 @@ class HttpTransport:
     ) -> None:
         try:
             import urllib3
+
+            from lmeval.models.http_pool import pool_manager
         except ModuleNotFoundError as missing:
             raise MissingExtraError("The model openai", "openai") from missing
         self._base_url = base_url
@@ -74,8 +75,10 @@ class HttpTransport:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = urllib3.Timeout(connect=min(_CONNECT_S, timeout_s), read=timeout_s)
         self._failures = urllib3.exceptions
+        self._once_only = urllib3.Retry(False)
         # A request that was given up still holds its connection: keep room for those.
-        self._pool = _pool_manager(base_url, 2 * connections)
+        self._manager = pool_manager(base_url, 2 * connections)
+        self._choose_pool()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Send `body` and return the decoded reply.
@@ -101,18 +104,27 @@ class HttpTransport:
 
     def close(self) -> None:
         """Close every connection."""
-        self._pool.clear()
+        self._manager.clear()
+        self._choose_pool()
+
+    def _choose_pool(self) -> None:
+        """Look up once what a manager of pools looks up anew for each request."""
+        if self._manager.proxy is None:
+            self._pool = self._manager.connection_from_url(self._base_url)
+            self._address = urlsplit(self._base_url).path
+        else:
+            self._pool, self._address = self._manager, self._base_url
 
     def _exchange(self, path: str, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         deadline = self._clock() + self._timeout_s
         try:
             response = self._pool.urlopen(
                 "POST",
-                self._base_url + path,
+                self._address + path,
                 body=body,
                 headers=self._headers,
                 redirect=False,  # a redirected POST becomes a GET, and the key would go astray
-                retries=False,
+                retries=self._once_only,
                 timeout=self._timeout,
                 preload_content=False,
             )
@@ -134,6 +146,9 @@ class HttpTransport:
             if size > _LARGEST_REPLY:
                 response.close()
                 raise RefusedRequest(f"the server's reply is larger than {_LARGEST_REPLY} bytes")
+            # The end is known already; only a decoder may hold more back.
+            if response.closed and "Content-Encoding" not in response.headers:
+                break
         response.release_conn()
         return b"".join(parts)
 
@@ -159,17 +174,3 @@ class HttpTransport:
         """`data`, should the server repeat the key; placeholders such as "EMPTY" may stay."""
         secret = self._key.encode()
         return data.replace(secret, b"***") if len(secret) >= SHORTEST_SECRET else data
-
-
-def _pool_manager(base_url: str, connections: int) -> urllib3.PoolManager:
-    """A pool that goes through the proxy that the environment names, if any."""
-    import urllib3
-
-    address = urlsplit(base_url)
-    proxy = urllib.request.getproxies().get(address.scheme)
-    if not proxy or urllib.request.proxy_bypass(address.hostname or ""):
-        return urllib3.PoolManager(num_pools=1, maxsize=connections)
-    user = urlsplit(proxy)
-    login = f"{unquote(user.username)}:{unquote(user.password or '')}" if user.username else None
-    headers = urllib3.make_headers(proxy_basic_auth=login)
-    return urllib3.ProxyManager(proxy, maxsize=connections, proxy_headers=headers)
