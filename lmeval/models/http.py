@@ -44,6 +44,7 @@ class HttpTransport:
 
     Raises:
       MissingExtraError: urllib3 is not installed.
+      ModelError: `base_url` is no address.
     """
 
     def __init__(
@@ -109,10 +110,15 @@ class HttpTransport:
 
     def _choose_pool(self) -> None:
         """Look up once what a manager of pools looks up anew for each request."""
-        if self._manager.proxy is None:
+        self._pool: urllib3.HTTPConnectionPool | urllib3.PoolManager
+        try:
             self._pool = self._manager.connection_from_url(self._base_url)
-            self._address = urlsplit(self._base_url).path
-        else:
+        except self._failures.LocationParseError as fault:
+            raise ModelError(
+                f"base_url={self._base_url} is no address: {fault.location}."
+            ) from None
+        self._address = urlsplit(self._base_url).path
+        if self._manager.proxy is not None:  # which is told the whole address
             self._pool, self._address = self._manager, self._base_url
 
     def _exchange(self, path: str, body: bytes) -> tuple[int, Mapping[str, str], bytes]:

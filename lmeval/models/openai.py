@@ -179,7 +179,10 @@ def _log_probs(ends: Sequence[ScoredEnd]) -> LogProbs:
 
 
 def _check_url(url: str) -> None:
-    address = urlsplit(url)
+    try:
+        address = urlsplit(url)
+    except ValueError:  # its text may repeat a password
+        raise ModelError("The model openai: base_url is no address.") from None
     fault = ""
     if address.scheme not in ("http", "https") or not address.hostname:
         fault = "must begin with http:// or https:// and a host"

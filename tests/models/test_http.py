@@ -182,6 +182,16 @@ def test_close_ends_the_connections_and_no_more() -> None:
         assert transport.post("/x", {"late": 1}) == {"late": 1}
 
 
+@pytest.mark.parametrize("host", ["host:99999", "host:abc", "\u00fc" * 70])
+@pytest.mark.parametrize("proxy", ["", "http://127.0.0.1:9"])
+def test_what_is_no_address(host: str, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(ModelError, match=f"base_url=http://{host}/v1 is no address") as caught:
+        HttpTransport(f"http://{host}/v1")
+    assert not isinstance(caught.value, TransientModelError)
+
+
 # --- TLS and proxies -----------------------------------------------------------------------------
 
 

@@ -334,6 +334,8 @@ def test_greedy_models_are_deterministic() -> None:
         ({"max_concurrency": 0}, "max_concurrency must be"),
         ({"timeout_s": 0}, "timeout_s must be"),
         ({"base_url": "localhost:8000"}, "base_url must begin with http"),
+        ({"base_url": "http://me:pa55@[::1/v1"}, "base_url is no address"),
+        ({"base_url": "http://me:pa55@\u2100/v1"}, "base_url is no address"),
         ({"base_url": "http://me:pa55@host/v1"}, "no user name"),
         ({"base_url": "http://host/v1?key=pa55"}, "no user name"),
         ({"base_url": "http://host/v1/chat/completions"}, "must end before"),
