@@ -3,13 +3,13 @@
 
 import pathlib
 
-import pytest
+from real_models import need
 
-torch = pytest.importorskip("torch", reason="torch is not installed (extra hf)")
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed (extra hf)"
-)
-tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra hf)")
+need("torch", "transformers", "tokenizers", install="'lmeval[hf]'")
+
+import tokenizers  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
 
 # Models of this size gain nothing from threads, which wait for each other on a busy machine.
 torch.set_num_threads(1)

