@@ -25,7 +25,8 @@ from lmeval.api.model import BatchModel, Model, ModelData
 from lmeval.api.options import TaskOptions
 from lmeval.engine.engine import Engine
 from lmeval.engine.run import LoadedTask, run_tasks
-from lmeval.engine.samples import SampledRun, SamplesFolder
+from lmeval.engine.samples import SampledRun
+from lmeval.engine.samples_folder import SamplesFolder
 from lmeval.engine.settings import EngineSettings
 
 PROMPT = "compute: {0} + {0}; answer with the number alone, please. " + "Think first. " * 8

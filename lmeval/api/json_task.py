@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import statistics
@@ -16,13 +17,14 @@ from lmeval.api.example import Example
 from lmeval.api.fewshot import draw_shots, ordered_pool
 from lmeval.api.json_task_checks import TEXT_OPTIONS, check_examples, check_settings
 from lmeval.api.metrics import Metric, RowScore, find_metric
-from lmeval.api.model import Completion, LogProbs, Model, Prompt
+from lmeval.api.model import LogProbs, Model, Prompt
 from lmeval.api.options import TaskOptions
 from lmeval.api.prompts import PromptFormat
 from lmeval.api.rows_scoring import cluster_of, rows_summary, score_rows, with_error
+from lmeval.api.scored_answers import ScoredAnswers
 from lmeval.api.scoring import Answer, AnswerReader, score_answers
 from lmeval.api.settings import TaskSettings
-from lmeval.api.task import ExampleScore, ScoreData, Task, TaskMetadata
+from lmeval.api.task import ExampleScore, OnScored, ScoreData, Task, TaskMetadata
 
 if TYPE_CHECKING:
     from lmeval.statistics import Summary
@@ -131,51 +133,58 @@ class JsonTask(Task):
         except TaskError as error:
             raise TaskError(f"The task {self.name}: {error}") from None
 
-    def evaluate_model(self, model: Model) -> ScoreData | list[ScoreData]:
-        """See `Task.evaluate_model`; one ScoreData for each number of shots."""
+    def evaluate_model(
+        self, model: Model, on_scored: OnScored | None = None
+    ) -> ScoreData | list[ScoreData]:
+        """See `Task.evaluate_model`; one ScoreData for each number of shots.
+
+        Args:
+          model: the model under test.
+          on_scored: is given the answers as they are scored.
+        """
         evaluate = self._compare_choices if self.metric.kind == "choices" else self._generate
         prepared = [(shots, self.prompts(shots)) for shots in self.options.shots]
-        scores = [evaluate(model, shots, prompts) for shots, prompts in prepared]
+        scores = [evaluate(model, shots, prompts, on_scored) for shots, prompts in prepared]
         return scores[0] if len(scores) == 1 else scores
 
-    def _generate(self, model: Model, shots: int, prompts: list[Prompt]) -> ScoreData:
+    def _generate(
+        self, model: Model, shots: int, prompts: list[Prompt], on_scored: OnScored | None
+    ) -> ScoreData:
         if self.metric.kind == "sandbox":
             score_answers(self.metric, [], self.options.sandbox)  # refuse before asking the model
-        samples = self.settings.num_samples
-        repeated = [prompt for prompt in prompts for _ in range(samples)]
-        texts = model.generate_text(
+        repeated = [prompt for prompt in prompts for _ in range(self.settings.num_samples)]
+        scored = ScoredAnswers(
+            prompts=repeated,
+            examples=[row for row in self.examples for _ in range(self.settings.num_samples)],
+            samples_per_example=self.settings.num_samples,
+            metrics=self._metrics_of_rows(),
+            preferred_score=self.preferred_score,
+            reader=self._reader,
+            sandbox=self.options.sandbox,
+        )
+        parts = model.generate_text_as_completed(
             repeated, self.settings.max_length, self.settings.stop_string or None
         )
-        completions = [text if isinstance(text, Completion) else Completion(text) for text in texts]
-        rows = [row for row in self.examples for _ in range(samples)]
-        readings = [None if c.error else self._reader.read(c) for c in completions]
-        answers = [
-            Answer(row, reading or "", completion.error)
-            for row, reading, completion in zip(rows, readings, completions, strict=True)
-        ]
-        scores, totals, summary = self._score(answers)
-        per_example = [
-            self._example_score(
-                i, answers[i], completions[i], repeated[i], readings[i], [s[i] for s in scores]
-            )
-            for i in range(len(answers))
-        ]
-        return self._score_data(shots, totals, per_example, summary)
+        with contextlib.closing(parts):
+            for part in parts:
+                rows = scored.take(part)
+                if on_scored is not None:
+                    on_scored(rows, shots)
+        totals, summary = self._totals(scored.answers, scored.by_metric)
+        return self._score_data(shots, totals, scored.rows, summary)
 
-    def _score(
-        self, answers: list[Answer]
-    ) -> tuple[list[list[RowScore]], dict[str, float], Summary | None]:
-        """The answers' scores by each metric that scores answers, and the task's scores.
+    def _totals(
+        self, answers: Sequence[Answer], by_metric: Sequence[Sequence[RowScore]]
+    ) -> tuple[dict[str, float], Summary | None]:
+        """The task's scores, from the answers and their scores by each metric that scores answers.
 
         The summary is that of the preferred score, where it is not the mean of its rows.
         """
-        totals: dict[str, float] = {}
         summary: Summary | None = None
-        by_metric: list[list[RowScore]] = []
-        for metric in self._metrics_of_rows():
-            scores = score_answers(metric, answers, self.options.sandbox)
-            totals[metric.name] = statistics.fmean(score.score for score in scores)
-            by_metric.append(scores)
+        totals = {
+            metric.name: statistics.fmean(score.score for score in scores)
+            for metric, scores in zip(self._metrics_of_rows(), by_metric, strict=True)
+        }
         for metric in [self.metric, *self._further_metrics]:
             if metric.kind == "rows":
                 of_rows = score_rows(metric, answers)
@@ -187,13 +196,13 @@ class JsonTask(Task):
             if estimate.mean is not None:
                 totals[name] = estimate.mean
                 summary = estimate if name == self.preferred_score else summary
-        return by_metric, totals, summary
+        return totals, summary
 
     def _metrics_of_rows(self) -> list[Metric]:
         """The metrics that score each answer by itself, the rows' own first."""
         return [m for m in (self.metric, *self._further_metrics) if m.kind != "rows"]
 
-    def _rows_summary(self, metric: Metric, answers: list[Answer]) -> Summary | None:
+    def _rows_summary(self, metric: Metric, answers: Sequence[Answer]) -> Summary | None:
         import numpy as np
 
         generator = np.random.default_rng(self._seed)
@@ -208,57 +217,25 @@ class JsonTask(Task):
         clusters = [cluster_of(row) for row in self.examples]
         return mean_pass_at_k(counts, k, clusters=clusters if any(clusters) else None)
 
-    def _example_score(
-        self,
-        position: int,
-        answer: Answer,
-        completion: Completion,
-        prompt: Prompt,
-        reading: str | None,
-        scores: Sequence[RowScore],
-    ) -> ExampleScore:
-        example = answer.example
-        metrics = self._row_metric_names
-        preferred = metrics.get(self.preferred_score, 0)
-        return ExampleScore(
-            id=example.id,
-            score=scores[preferred].score if scores else None,
-            prompt=prompt,
-            prediction=answer.prediction,
-            targets=example.targets,
-            sample=position % self.settings.num_samples,
-            raw_prediction=None if completion.raw == answer.prediction else completion.raw,
-            error=completion.error,
-            no_answer=reading is None and completion.error is None,
-            finish_reason=completion.finish_reason,
-            latency_ms=completion.latency_ms,
-            cluster=cluster_of(example),
-            scores=(
-                {name: scores[place].score for name, place in metrics.items()}
-                if len(metrics) > 1
-                else {}
-            ),
-            details=scores[0].details if scores else {},
-        )
-
-    @functools.cached_property
-    def _row_metric_names(self) -> dict[str, int]:
-        """The metrics that score each answer, with their places among its scores."""
-        return {metric.name: place for place, metric in enumerate(self._metrics_of_rows())}
-
-    def _compare_choices(self, model: Model, shots: int, prompts: list[Prompt]) -> ScoreData:
+    def _compare_choices(
+        self, model: Model, shots: int, prompts: list[Prompt], on_scored: OnScored | None
+    ) -> ScoreData:
         choices: list[Sequence[str]] = [row.extras["choices"] for row in self.examples]
         continuations = [
             [self._format.answer_gap(prompt) + choice for choice in options]
             for prompt, options in zip(prompts, choices, strict=True)
         ]
-        log_probs = model.cond_log_prob(prompts, continuations, absolute_normalization=True)
-        per_example = [
-            self._choice_score(row, prompt, options, LogProbs.of(values))
-            for row, prompt, options, values in zip(
-                self.examples, prompts, choices, log_probs, strict=True
-            )
-        ]
+        per_example: list[Any] = [None] * len(prompts)
+        parts = model.cond_log_prob_as_completed(
+            prompts, continuations, absolute_normalization=True
+        )
+        with contextlib.closing(parts):
+            for part in parts:
+                for at, values in part:
+                    row = self._choice_score(self.examples[at], prompts[at], choices[at], values)
+                    per_example[at] = row
+                if on_scored is not None:
+                    on_scored([per_example[at] for at, _ in part], shots)
         names = dict.fromkeys(itertools.chain.from_iterable(row.scores for row in per_example))
         totals = {
             name: statistics.fmean(row.scores.get(name, 0.0) for row in per_example)

@@ -11,7 +11,7 @@ import abc
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -242,12 +242,32 @@ class ScoreWithError(ScoreData):
     """95% interval of the preferred score; None where undefined."""
 
 
+class OnScored(Protocol):
+    """Whoever wants to have answers as soon as they are scored: the folder of samples."""
+
+    def __call__(
+        self,
+        rows: Sequence[ExampleScore],
+        number_of_shots: int = 0,
+        subtask_description: str = "",
+    ) -> None:
+        """Take answers that were just scored.
+
+        Args:
+          rows: the same objects that will stand in `ScoreData.per_example`, each given once.
+          number_of_shots: as in that ScoreData.
+          subtask_description: as in that ScoreData.
+        """
+
+
 class Task(abc.ABC):
     """The base of every task.
 
     A subclass implements the two methods below; nothing else is required. If `evaluate_model` also
     takes `max_examples` or `random_seed`, as BIG-bench's tasks do, the command line's flags of that
-    meaning are passed on.
+    meaning are passed on. If it takes `on_scored`, it is given an `OnScored` while samples are
+    written, and None or nothing otherwise; it calls that, from its own thread, with the answers as
+    it scores them, so that a run which breaks off leaves them behind.
     """
 
     @abc.abstractmethod

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lmeval.api.model import Model
-from lmeval.api.task import ScoreData, Task, TaskMetadata
+from lmeval.api.task import OnScored, ScoreData, Task, TaskMetadata
 from lmeval.bigbench.aggregates import add_aggregate_scores
 from lmeval.bigbench.leaf_settings import Identity
 from lmeval.bigbench.leaf_task import LeafTask
@@ -45,16 +45,22 @@ class ContainerTask(Task):
             max_queries=sum(d.max_queries for d in details),
         )
 
-    def evaluate_model(self, model: Model) -> ScoreData | list[ScoreData]:
+    def evaluate_model(
+        self, model: Model, on_scored: OnScored | None = None
+    ) -> ScoreData | list[ScoreData]:
         """See `Task.evaluate_model`.
+
+        Args:
+          model: the model under test.
+          on_scored: is given the answers of each sub-task when they are scored.
 
         Returns:
           The scores of the first sub-task for each number of shots, then those of the next, at last
           the AggregateScore for each number of shots.
         """
-        return self.evaluate_all(model)
+        return self.evaluate_all(model, on_scored)
 
-    def evaluate_all(self, model: Model) -> list[ScoreData]:
+    def evaluate_all(self, model: Model, on_scored: OnScored | None = None) -> list[ScoreData]:
         """The same, always as a list."""
-        scores = [score for task in self.subtasks for score in task.evaluate_all(model)]
+        scores = [score for task in self.subtasks for score in task.evaluate_all(model, on_scored)]
         return add_aggregate_scores(self.name, scores)

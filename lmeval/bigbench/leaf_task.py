@@ -12,7 +12,7 @@ import attrs
 from lmeval.api.answers import ANSWER_EXTRACTIONS
 from lmeval.api.model import Completion, LogProbs, Model
 from lmeval.api.options import TaskOptions
-from lmeval.api.task import ScoreData, Task, TaskMetadata
+from lmeval.api.task import OnScored, ScoreData, Task, TaskMetadata
 from lmeval.bigbench.aggregates import add_aggregate_scores
 from lmeval.bigbench.example_store import ExampleFacts, ExampleStore
 from lmeval.bigbench.leaf_scoring import Answers, score_answers
@@ -100,17 +100,27 @@ class LeafTask(Task):
             max_queries=self.facts.n_distinct * self.settings.n_requests_per_example,
         )
 
-    def evaluate_model(self, model: Model) -> ScoreData | list[ScoreData]:
-        """See `Task.evaluate_model`; gives one score for each number of shots."""
-        return self.evaluate_all(model)
+    def evaluate_model(
+        self, model: Model, on_scored: OnScored | None = None
+    ) -> ScoreData | list[ScoreData]:
+        """See `Task.evaluate_model`; gives one score for each number of shots.
 
-    def evaluate_all(self, model: Model) -> list[ScoreData]:
+        Args:
+          model: the model under test.
+          on_scored: is given the answers of each number of shots when they are scored.
+        """
+        return self.evaluate_all(model, on_scored)
+
+    def evaluate_all(self, model: Model, on_scored: OnScored | None = None) -> list[ScoreData]:
         """The scores for all numbers of shots, always as a list."""
         scores = []
         for shots in self.options.shots:
             questions = self.questions(shots)
             answers = self.ask(model, questions)
-            scores.append(score_answers(self.settings, shots, questions, answers, self._rouge_seed))
+            score = score_answers(self.settings, shots, questions, answers, self._rouge_seed)
+            scores.append(score)
+            if on_scored is not None:
+                on_scored(score.per_example, shots, score.subtask_description)
         return add_aggregate_scores(self.name, scores)
 
     def questions(self, n_shots: int) -> list[Question]:

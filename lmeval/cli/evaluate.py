@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lmeval.api.results import Leaderboard
     from lmeval.engine.engine import Engine
     from lmeval.engine.run import LoadedTask
-    from lmeval.engine.samples import SamplesFolder
+    from lmeval.engine.samples_folder import SamplesFolder
     from lmeval.engine.settings import EngineSettings
     from lmeval.sandbox import Sandbox
 
@@ -287,7 +287,8 @@ def _samples(
     if values.samples_dir is None:
         return None
     from lmeval.engine.run import environment, utc_time
-    from lmeval.engine.samples import SampledRun, SamplesFolder
+    from lmeval.engine.samples import SampledRun
+    from lmeval.engine.samples_folder import SamplesFolder
 
     run_facts = SampledRun(
         adapter=engine.name,

@@ -234,10 +234,9 @@ class Engine(Asker):
         if not payloads:
             return
         ticket = Ticket(len(payloads), asker.tally)
-        requests = self._register(asker, kind, payloads, ticket)
         failure: BaseException | None = None
         try:
-            self._start(requests)
+            self._start(self._register(asker, kind, payloads, ticket))
             for _ in self._workers.waiting(ticket, self._progress.tick, longest_step_s):
                 if longest_step_s < math.inf and (part := self._take_arrived(ticket)):
                     yield part
@@ -246,7 +245,7 @@ class Engine(Asker):
             self.drain()
             failure = interrupt
         finally:
-            self._put_away(ticket, requests)
+            self._put_away(ticket)
         if part := self._take_arrived(ticket):
             yield part
         if failure := failure or ticket.failure:
@@ -257,13 +256,13 @@ class Engine(Asker):
             arrived, ticket.arrived = ticket.arrived, []
         return arrived
 
-    def _put_away(self, ticket: Ticket, requests: list[Request]) -> None:
+    def _put_away(self, ticket: Ticket) -> None:
         """Let go of a call that is over, or that nobody waits for any more."""
         with self._lock:
             self._open_tickets.discard(ticket)
             if ticket.remaining:
                 ticket.fail(RunStopped("Nobody waits for the answers any more."))
-                self._forget([request for request in requests if not request.is_wanted()])
+                self._forget([one for one in self._asked.values() if not one.is_wanted()])
 
     def _start(self, requests: list[Request]) -> None:
         """Answer what is stored and have the rest asked."""

@@ -43,7 +43,10 @@ class RecordedModel(Model):
     def __init__(self, samples: TaskSamples) -> None:
         self._run = samples.run
         self._rows: dict[tuple[str, str], list[ExampleScore]] = collections.defaultdict(list)
-        for _, row in samples.rows:
+        rows = [row for _, row in samples.rows]
+        if not samples.scores:  # they are in the order of arrival, but are asked for by number
+            rows.sort(key=lambda row: row.sample)
+        for row in rows:
             for id in {row.id, ""}:
                 self._rows[row.prompt, id].append(row)
 
@@ -161,6 +164,9 @@ def rescore(
 ) -> Rescored:
     """Make a leaderboard from the answers that a run recorded.
 
+    A task that the run left unfinished has no recorded scores; unless all that it asks is among its
+    answers, it is a failed task.
+
     Args:
       samples: the samples of one run.
       tasks: the tasks as they are now; they are evaluated on the recorded answers.
@@ -193,8 +199,7 @@ def rescore(
         if by_name[name].scores:
             results[name] = _recorded_results(by_name[name])
         else:
-            lacking = f"{by_name[name].path} ends before the task's scores, and {reason}"
-            failures.append(TaskFailure(task=name, reason=lacking))
+            failures.append(TaskFailure(task=name, reason=_broken_off(by_name[name], reason)))
     in_order = sorted(by_name.values(), key=lambda task: task.position)
     board = Leaderboard(
         adapter=run.adapter,
@@ -208,7 +213,8 @@ def rescore(
         environment={**run.environment, **environment()} if changed else run.environment,
         timestamp=run.timestamp,
     )
-    return Rescored(leaderboard=board, changed=changed, as_recorded=taken_over)
+    finished = {name: reason for name, reason in taken_over.items() if by_name[name].scores}
+    return Rescored(leaderboard=board, changed=changed, as_recorded=finished)
 
 
 def common_run(samples: Sequence[TaskSamples]) -> SampledRun:
@@ -231,6 +237,15 @@ def common_run(samples: Sequence[TaskSamples]) -> SampledRun:
                 f"{', '.join(different)}; put each run's samples into a folder of their own."
             )
     return first.run
+
+
+def _broken_off(samples: TaskSamples, reason: str) -> str:
+    n = len(samples.rows)
+    answers = "1 scored answer" if n == 1 else f"{n:,} scored answers"
+    return (
+        f"{samples.path} is unfinished: the run broke off after {answers}; run its command again "
+        f"to finish it ({reason})."
+    )
 
 
 def _recorded_results(samples: TaskSamples) -> list[TaskResult]:

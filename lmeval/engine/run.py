@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import inspect
 import platform
@@ -26,7 +27,7 @@ from lmeval.api.registry import TaskCatalog, content_hash, inherited_files, load
 from lmeval.api.results import Leaderboard, TaskFailure, TaskResult, task_results
 from lmeval.api.task import ScoreData, Task
 from lmeval.engine.engine import Engine
-from lmeval.engine.samples import SamplesFolder
+from lmeval.engine.samples_folder import SamplesFolder, SamplesWriter
 from lmeval.engine.settings import EngineSettings
 from lmeval.models.adapter import Adapter, AdapterModel
 
@@ -92,7 +93,7 @@ def run_tasks(
       options: what the tasks were loaded with.
       flags: what else decides the scores, for the record.
       parallel_tasks: how many tasks to evaluate side by side.
-      samples: where every scored answer is written, task by task.
+      samples: where every answer is written as it is scored.
       notify: takes one-sentence messages for the user.
       clock: seconds since the epoch.
 
@@ -178,11 +179,12 @@ def _run_task(
     clock: Callable[[], float],
 ) -> list[TaskResult]:
     started = clock()
-    scores = _evaluate(loaded, engine.for_task(loaded.name), options, notify)
-    counts = engine.counts(loaded.name)
-    failures = (counts.timeouts, counts.errors)
-    if samples is not None:
-        samples.write(loaded.name, scores, failures)
+    with contextlib.nullcontext() if samples is None else samples.start(loaded.name) as writer:
+        scores = _evaluate(loaded, engine.for_task(loaded.name), options, notify, writer)
+        counts = engine.counts(loaded.name)
+        failures = (counts.timeouts, counts.errors)
+        if writer is not None:
+            writer.finish(scores, failures)
     results = task_results(
         loaded.name,
         scores,
@@ -198,9 +200,13 @@ def _run_task(
 
 
 def _evaluate(
-    loaded: LoadedTask, model: Model, options: TaskOptions, notify: Notify
+    loaded: LoadedTask,
+    model: Model,
+    options: TaskOptions,
+    notify: Notify,
+    writer: SamplesWriter | None,
 ) -> list[ScoreData]:
-    wishes = _accepted_wishes(loaded, options, notify)
+    wishes = _accepted_wishes(loaded, options, notify, writer)
     try:
         scores: Any = loaded.task.evaluate_model(model, **wishes)
     except InvalidValueError as error:
@@ -223,10 +229,14 @@ def _evaluate(
     return list(scores)
 
 
-def _accepted_wishes(loaded: LoadedTask, options: TaskOptions, notify: Notify) -> dict[str, int]:
-    """The run's options that the task's `evaluate_model` takes as arguments."""
+def _accepted_wishes(
+    loaded: LoadedTask, options: TaskOptions, notify: Notify, writer: SamplesWriter | None
+) -> dict[str, Any]:
+    """What the run has to say that the task's `evaluate_model` takes as arguments."""
     accepted = inspect.signature(loaded.task.evaluate_model).parameters
-    wishes = {}
+    wishes: dict[str, Any] = {}
+    if writer is not None and "on_scored" in accepted:
+        wishes["on_scored"] = writer.append
     if options.max_examples is not None and "max_examples" in accepted:
         wishes["max_examples"] = options.max_examples
     if "random_seed" in accepted:
@@ -237,7 +247,7 @@ def _accepted_wishes(loaded: LoadedTask, options: TaskOptions, notify: Notify) -
     return wishes
 
 
-def _ignored_options(loaded: LoadedTask, wishes: Mapping[str, int]) -> Sequence[str]:
+def _ignored_options(loaded: LoadedTask, wishes: Mapping[str, Any]) -> Sequence[str]:
     """The options that a task does not follow, set or not."""
     if loaded.program is None:
         return getattr(loaded.task, "ignored_options", ())

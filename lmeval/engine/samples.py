@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder `samples/`: every scored answer of a run as JSON Lines, one file a task.
 
-The first line of a file says which run it belongs to, then comes one line for each answer, in the
-order in which they were scored, and last one with the task's scores. Only the last line can be cut
-off, when a run is killed; readers leave it out.
+The first line of a file says which run it belongs to. Then comes one line for each answer, in the
+task's order and with its part, and last one with the task's scores. While a task is unfinished, its
+file has the answers in the order in which they were scored, without parts. Only the last line can
+be cut off, when a run is killed; readers leave it out. `samples_folder` writes the files.
 """
 
 from __future__ import annotations
@@ -20,19 +21,18 @@ import attrs
 
 from lmeval.api import strict_json
 from lmeval.api.errors import ResultsError
-from lmeval.api.leaderboard_file import plain, row_to_json
+from lmeval.api.leaderboard_file import plain
 from lmeval.api.leaderboard_reading import row_from_json
 from lmeval.api.model import ModelData
 from lmeval.api.options import TaskOptions
 from lmeval.api.task import AggregateScore, ExampleScore, ScoreData, ScoreWithError
 
 SCHEMA = "samples.v1"
-_ENDING = ".jsonl"
+ENDING = ".jsonl"
 _LONGEST_NAME = 80
 _PLAIN_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]*(?<!\.)")
 _MARK = re.compile(r"-[0-9a-f]{16}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
-_NOT_COMPARED = ("schema", "task", "environment", "timestamp", "position")
 
 
 def portable_name(name: str) -> str:
@@ -75,104 +75,17 @@ class TaskSamples:
     position: int
     """The task's place in the run, from 0."""
     run: SampledRun
-    rows: tuple[tuple[int, ExampleScore], ...] = attrs.field(repr=False)
-    """The answers in order, each with the number of its ScoreData in `scores`."""
+    rows: tuple[tuple[int | None, ExampleScore], ...] = attrs.field(repr=False)
+    """The answers in order, each with the number of its ScoreData in `scores`; None where the run
+    broke off before the task was finished."""
     scores: tuple[ScoreData, ...]
     """What `evaluate_model` returned, with its rows; () where the run broke off before the end."""
     failures: tuple[int, int] = (0, 0)
     """Requests out of time and failed ones, as the engine counted them."""
 
 
-class SamplesFolder:
-    """Writes the files of one run; threads may write different tasks at the same time.
-
-    Args:
-      folder: made if need be.
-      run: what stands at the head of each file.
-      tasks: the run's tasks with the hashes of their contents.
-      overwrite: replace files of another configuration.
-
-    Raises:
-      ResultsError: the folder cannot be made, or holds a task's file of another configuration and
-        `overwrite` is off.
-    """
-
-    def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        run: SampledRun,
-        tasks: Mapping[str, str],
-        overwrite: bool = False,
-    ) -> None:
-        self._folder = Path(folder)
-        self._heads = {
-            task: {**_head(run, task, sha256), "position": position}
-            for position, (task, sha256) in enumerate(tasks.items())
-        }
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ResultsError(
-                f"{folder}: cannot be made a folder of samples: {error.strerror or error}."
-            ) from None
-        if not overwrite:
-            for task in tasks:
-                self._refuse_other_run(task)
-
-    def path(self, task: str) -> Path:
-        """The file of a task."""
-        return self._folder / f"{portable_name(task)}{_ENDING}"
-
-    def write(
-        self, task: str, scores: Sequence[ScoreData], failures: tuple[int, int] = (0, 0)
-    ) -> None:
-        """Write a task's answers and scores, in place of those of an earlier run.
-
-        Args:
-          task: the task's name.
-          scores: what its `evaluate_model` returned.
-          failures: requests out of time and failed ones, for tasks that hand out no rows.
-
-        Raises:
-          ResultsError: the file cannot be written.
-        """
-        several = len(scores) > 1
-        try:
-            with open(self.path(task), "wb") as file:
-                file.write(_line(self._heads[task]))
-                for number, score in enumerate(scores):
-                    part = score.subtask_description if several else None
-                    for row in score.per_example:
-                        record = {"task": task, "part": number, **row_to_json(row, part)}
-                        file.write(_line(record))
-                summary = [_score_to_json(score) for score in scores]
-                file.write(_line({"scores": summary, "failures": failures}))
-        except OSError as error:
-            raise ResultsError(
-                f"{self.path(task)}: cannot be written: {error.strerror or error}."
-            ) from None
-
-    def _refuse_other_run(self, task: str) -> None:
-        path = self.path(task)
-        if not os.path.lexists(path):
-            return
-        advice = "choose another folder, or pass --overwrite."
-        try:
-            _, old = next(_lines(path), (1, {}))
-        except ResultsError:
-            old = {}
-        if old.get("schema") != SCHEMA:
-            raise ResultsError(f"{path} exists and holds no samples; {advice}")
-        new = strict_json.parse(strict_json.dumps(self._heads[task]), lone_surrogates=True)
-        keys = [key for key in new if key not in _NOT_COMPARED and new[key] != old.get(key)]
-        if keys:
-            raise ResultsError(
-                f"{path} holds the samples of another run, which differs in {', '.join(keys)}; "
-                f"{advice}"
-            )
-
-
-def _head(run: SampledRun, task: str, sha256: str) -> dict[str, Any]:
+def head_of(run: SampledRun, task: str, sha256: str, position: int) -> dict[str, Any]:
+    """The first line of a task's file."""
     options = {
         field.name: plain(getattr(run.options, field.name))
         for field in attrs.fields(TaskOptions)
@@ -189,10 +102,12 @@ def _head(run: SampledRun, task: str, sha256: str) -> dict[str, Any]:
         "flags": plain(run.flags),
         "environment": plain(run.environment),
         "timestamp": run.timestamp,
+        "position": position,
     }
 
 
-def _score_to_json(score: ScoreData) -> dict[str, Any]:
+def score_to_json(score: ScoreData) -> dict[str, Any]:
+    """A score of the last line, without its rows."""
     has_error = isinstance(score, ScoreWithError)
     value = {
         field.name: plain(getattr(score, field.name))
@@ -202,7 +117,8 @@ def _score_to_json(score: ScoreData) -> dict[str, Any]:
     return {**value, "is_aggregate": isinstance(score, AggregateScore)}
 
 
-def _line(value: Mapping[str, Any]) -> bytes:
+def line_of(value: Mapping[str, Any]) -> bytes:
+    """A line of a file."""
     return strict_json.dump_bytes(value) + b"\n"
 
 
@@ -214,21 +130,23 @@ def read_samples(path: str | os.PathLike[str]) -> TaskSamples:
         must be; the text names the line.
     """
     path = Path(path)
-    lines = _lines(path)
+    lines = lines_in(path)
     _, head = next(lines, (1, {}))
     if head.get("schema") != SCHEMA:
         raise ResultsError(f"{path}: holds no samples of the schema {SCHEMA!r} in its first line.")
     with _faults_at(path, 1):
         run = _run_of(head)
         facts = {key: head[key] for key in ("task", "sha256", "position")}
-    rows: list[tuple[int, ExampleScore]] = []
+    rows: list[tuple[int | None, ExampleScore]] = []
     for number, record in lines:
         with _faults_at(path, number):
             if "scores" in record and "id" not in record:
+                if any(part is None for part, _ in rows):
+                    raise ValueError("scores stand behind answers without a part")
                 facts["scores"] = tuple(_scores(record["scores"], rows))
                 facts["failures"] = tuple(record["failures"])
             else:
-                rows.append((record["part"], row_from_json(record)))
+                rows.append((_part_of(record), row_from_json(record)))
     return TaskSamples(path=path, run=run, rows=tuple(rows), **{"scores": (), **facts})
 
 
@@ -255,8 +173,14 @@ def _run_of(head: Mapping[str, Any]) -> SampledRun:
     )
 
 
+def _part_of(record: Mapping[str, Any]) -> int | None:
+    if "number_of_shots" in record:  # of a task that is not finished
+        return None
+    return record["part"]  # type: ignore[no-any-return]
+
+
 def _scores(
-    values: Sequence[Mapping[str, Any]], rows: Sequence[tuple[int, ExampleScore]]
+    values: Sequence[Mapping[str, Any]], rows: Sequence[tuple[int | None, ExampleScore]]
 ) -> Iterator[ScoreData]:
     for number, value in enumerate(values):
         fields = {key: entry for key, entry in value.items() if key != "is_aggregate"}
@@ -267,8 +191,12 @@ def _scores(
             yield (ScoreWithError if "stderr" in fields else ScoreData)(**fields, per_example=own)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects in a file with their line numbers, a cut-off last line left out."""
+def lines_in(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects in a file with their line numbers, a cut-off last line left out.
+
+    Raises:
+      ResultsError: the file cannot be read, or a line is no JSON object.
+    """
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
@@ -293,7 +221,7 @@ def find_samples(folder: str | os.PathLike[str]) -> list[Path]:
     Raises:
       ResultsError: there is no such folder, or nothing in it.
     """
-    found = sorted(Path(folder).glob(f"*{_ENDING}"))
+    found = sorted(Path(folder).glob(f"*{ENDING}"))
     if not found:
         raise ResultsError(f"{folder}: holds no samples; name the folder that a run wrote.")
     return found

@@ -15,7 +15,8 @@ from lmeval.api.options import TaskOptions
 from lmeval.cli import rescore
 from lmeval.engine.engine import Engine
 from lmeval.engine.run import load_tasks, run_tasks
-from lmeval.engine.samples import SampledRun, SamplesFolder
+from lmeval.engine.samples import SampledRun
+from lmeval.engine.samples_folder import SamplesFolder
 
 
 class Model(BatchModel):
@@ -101,7 +102,7 @@ def run_folder(tmp_path):
     with Engine(Model()) as engine:
         for task in tasks:
             scores = task.task.evaluate_model(engine.for_task(task.name))
-            folder.write(task.name, scores if isinstance(scores, list) else [scores])
+            folder.start(task.name).finish(scores if isinstance(scores, list) else [scores])
     return tmp_path, board
 
 
@@ -177,7 +178,7 @@ def test_a_file_that_ends_early_is_no_result(run_folder):
     path.write_bytes(path.read_bytes()[:2000])
     _, again = run(folder, "--as_recorded")
     assert [task.task for task in again.tasks] == ["choices", "program"]
-    assert "ends before the task's scores" in again.failed_tasks[0].reason
+    assert "is unfinished: the run broke off after " in again.failed_tasks[0].reason
 
 
 def test_samples_of_two_runs_are_refused(run_folder):

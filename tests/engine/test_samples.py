@@ -10,13 +10,8 @@ from lmeval.api.errors import ResultsError
 from lmeval.api.model import ModelData
 from lmeval.api.options import TaskOptions
 from lmeval.api.task import AggregateScore, ExampleScore, ScoreData, ScoreWithError
-from lmeval.engine.samples import (
-    SampledRun,
-    SamplesFolder,
-    find_samples,
-    portable_name,
-    read_samples,
-)
+from lmeval.engine.samples import SampledRun, find_samples, portable_name, read_samples
+from lmeval.engine.samples_folder import SamplesFolder
 
 HASHES = {"t": "abc", "other": "def"}
 
@@ -51,7 +46,7 @@ ROWS = [
 
 @pytest.mark.parametrize("example", ROWS, ids=range(len(ROWS)))
 def test_a_record_comes_back_as_it_was(tmp_path, example):
-    SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score_of(example)])
+    SamplesFolder(tmp_path, run_of(), HASHES).start("t").finish([score_of(example)])
     read = read_samples(tmp_path / "t.jsonl")
     assert read.rows == ((0, example),)
     assert read.scores == (score_of(example),)
@@ -60,18 +55,18 @@ def test_a_record_comes_back_as_it_was(tmp_path, example):
 @pytest.mark.parametrize(("stderr", "ci95"), [(0.1, (0.25, 0.75)), (None, None)])
 def test_a_score_keeps_the_error_that_it_brought(tmp_path, stderr, ci95):
     score = ScoreWithError({"bleu": 0.5}, "bleu", 0, 0.0, 1.0, stderr=stderr, ci95=ci95)
-    SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score])
+    SamplesFolder(tmp_path, run_of(), HASHES).start("t").finish([score])
     assert read_samples(tmp_path / "t.jsonl").scores == (score,)
 
 
 def test_the_head_says_whose_answers_these_are(tmp_path):
-    SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score_of()])
+    SamplesFolder(tmp_path, run_of(), HASHES).start("t").finish([score_of()])
     read = read_samples(tmp_path / "t.jsonl")
     assert (read.task, read.sha256, read.run, read.position) == ("t", "abc", run_of(), 0)
 
 
 def test_failures_that_no_row_shows_are_kept(tmp_path):
-    SamplesFolder(tmp_path, run_of(), HASHES).write("other", [score_of()], failures=(2, 1))
+    SamplesFolder(tmp_path, run_of(), HASHES).start("other").finish([score_of()], failures=(2, 1))
     read = read_samples(tmp_path / "other.jsonl")
     assert (read.failures, read.position) == ((2, 1), 1)
 
@@ -82,7 +77,7 @@ def test_each_row_belongs_to_its_own_score_data(tmp_path):
         score_of(row(1), subtask_description="hard", number_of_shots=2),
         AggregateScore({"all": 0.75}, "all", -1, 0.0, 1.0),
     ]
-    SamplesFolder(tmp_path, run_of(), HASHES).write("t", scores)
+    SamplesFolder(tmp_path, run_of(), HASHES).start("t").finish(scores)
     read = read_samples(tmp_path / "t.jsonl")
     assert list(read.scores) == scores
     assert [type(score) for score in read.scores] == [ScoreData, ScoreData, AggregateScore]
@@ -90,14 +85,14 @@ def test_each_row_belongs_to_its_own_score_data(tmp_path):
 
 def test_each_line_is_strict_json_with_task_id_and_sample(tmp_path):
     undefined = row(1, details={"ratio": float("nan")})
-    SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score_of(undefined)])
+    SamplesFolder(tmp_path, run_of(), HASHES).start("t").finish([score_of(undefined)])
     text = (tmp_path / "t.jsonl").read_bytes().decode("utf-8")
     record = json.loads(text.splitlines()[1], parse_constant=pytest.fail)
     assert (record["task"], record["id"], record["sample"]) == ("t", "1", 0)
 
 
 def test_a_cut_off_last_line_is_left_out(tmp_path):
-    SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score_of(row(1), row(2))])
+    SamplesFolder(tmp_path, run_of(), HASHES).start("t").finish([score_of(row(1), row(2))])
     path = tmp_path / "t.jsonl"
     whole = path.read_bytes()
     places = [found.end() for found in re.finditer(b"\n", whole)]
@@ -123,7 +118,7 @@ def test_a_cut_off_last_line_is_left_out(tmp_path):
     ],
 )
 def test_a_line_that_is_no_record_is_an_error_with_its_number(tmp_path, line, text):
-    SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score_of(row(1))])
+    SamplesFolder(tmp_path, run_of(), HASHES).start("t").finish([score_of(row(1))])
     path = tmp_path / "t.jsonl"
     lines = path.read_bytes().splitlines()
     lines[line] = text
@@ -133,7 +128,7 @@ def test_a_line_that_is_no_record_is_an_error_with_its_number(tmp_path, line, te
 
 
 def test_the_samples_of_another_run_are_not_overwritten(tmp_path):
-    SamplesFolder(tmp_path, run_of(), HASHES).write("t", [score_of(row(1))])
+    SamplesFolder(tmp_path, run_of(), HASHES).start("t").finish([score_of(row(1))])
     SamplesFolder(tmp_path, run_of(timestamp="later", environment={"python": "3"}), HASHES)
     with pytest.raises(ResultsError, match="another run, which differs in fingerprint; choose"):
         SamplesFolder(tmp_path, run_of(fingerprint="g"), HASHES)
