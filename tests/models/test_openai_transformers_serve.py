@@ -155,7 +155,7 @@ def test_reasoning_that_the_server_sets_apart_is_no_answer(ask):
     closed = answer_after("I greet.\n</think>\n\n")
     assert (closed.reasoning, closed.error) == ("I greet.", None)
     assert closed.index("e") == len(closed) - 1  # the one in the reasoning stopped nothing
-    unclosed = answer_after("I know:", max_tokens=4)
+    unclosed = answer_after("I know: ", max_tokens=4)
     assert (unclosed, unclosed.finish_reason) == ("", "length")
     assert unclosed.reasoning.startswith("I know:")
 
