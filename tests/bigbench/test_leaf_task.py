@@ -182,3 +182,12 @@ def test_a_score_over_all_rows_brings_its_error():
     low, high = score.ci95
     assert 0 < low < score.score < high < 1
     assert 0 < score.stderr < high - low
+
+
+def test_answers_are_given_out_when_a_number_of_shots_is_scored():
+    given = []
+    scores = make(task_data(), shots=(0, 1)).evaluate_model(
+        TableModel(), lambda *part: given.append(part)
+    )
+    assert given == [(score.per_example, score.number_of_shots, "sums") for score in scores]
+    assert [len(rows) for rows, _, _ in given] == [4, 4]

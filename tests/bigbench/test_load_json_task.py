@@ -291,3 +291,14 @@ def test_bleurt_may_be_registered_for_a_container_or_one_part(
     for _ in range(2):
         score = load(folder, subtask).evaluate_model(TableModel({"0 + 1": "1"}))[0]
         assert score.score_dict["bleurt"] == 0.25
+
+
+def test_a_container_gives_out_the_answers_of_each_subtask_when_it_is_scored(tmp_path):
+    parent = task_data(name="sums", examples=None)
+    subtasks = {"one": task_data(name="one"), "two": choice_data(name="two")}
+    task = load(write_task(tmp_path / "sums", parent, **subtasks))
+    given = []
+    scores = task.evaluate_model(TableModel(), lambda *part: given.append(part))
+    parts = [score for score in scores if score.per_example]
+    assert given == [(score.per_example, 0, score.subtask_description) for score in parts]
+    assert len(parts) == 2

@@ -15,7 +15,7 @@ from lmeval.api.options import TaskOptions
 from lmeval.cli import rescore
 from lmeval.engine.engine import Engine
 from lmeval.engine.run import load_tasks, run_tasks
-from lmeval.engine.samples import SampledRun
+from lmeval.engine.samples import SampledRun, read_samples
 from lmeval.engine.samples_folder import SamplesFolder
 
 
@@ -179,6 +179,51 @@ def test_a_file_that_ends_early_is_no_result(run_folder):
     _, again = run(folder, "--as_recorded")
     assert [task.task for task in again.tasks] == ["choices", "program"]
     assert "is unfinished: the run broke off after " in again.failed_tasks[0].reason
+
+
+def unfinish(folder, keep):
+    """Leave of the task `numbers` what a run leaves that broke off: `keep` of its rows."""
+    path = folder / "samples" / "numbers.jsonl"
+    read = read_samples(path)
+    path.unlink()
+    samples = SamplesFolder(folder / "samples", read.run, {"numbers": read.sha256})
+    with samples.start("numbers") as writer:
+        writer.append(keep([row for _, row in read.rows]))
+
+
+def test_an_unfinished_task_is_said_with_its_rows_and_the_others_are_rescored(run_folder):
+    folder, board = run_folder
+    unfinish(folder, keep=lambda rows: rows[5:8])
+    said, again = run(folder, f"--tasks_dir={folder / 'tasks'}", code=1)
+    assert [task.task for task in again.tasks] == ["choices", "program"]
+    assert [task.score for task in again.tasks] == [task.score for task in board.tasks[1:]]
+    (failure,) = again.failed_tasks
+    assert failure.task == "numbers"
+    assert (
+        "numbers.jsonl is unfinished: the run broke off after 3 scored answers;" in failure.reason
+    )
+    assert f"numbers: no result: {failure.reason}" in said
+    assert "numbers: taken over" not in said
+    assert "choices: scored again; no score differs" in said
+
+
+def test_where_only_the_scores_are_missing_the_rows_suffice(run_folder):
+    folder, board = run_folder
+    unfinish(folder, keep=lambda rows: rows[::-1])
+    said, again = run(folder, f"--tasks_dir={folder / 'tasks'}", "--include_per_example")
+    assert content(again)["tasks"][0] == content(board)["tasks"][0]
+    assert "numbers: scored again; no score differs from those recorded." in said
+
+
+def test_a_folder_with_nothing_finished_gives_no_scores(run_folder):
+    folder, _ = run_folder
+    unfinish(folder, keep=lambda rows: rows[:1])
+    for task in ("choices", "program"):
+        (folder / "samples" / f"{task}.jsonl").unlink()
+    said, again = run(folder, f"--tasks_dir={folder / 'tasks'}", code=1)
+    assert (again.tasks, again.overall_score) == ((), None)
+    assert "numbers: no result: " in said
+    assert "broke off after 1 scored answer; run its command again" in said
 
 
 def test_samples_of_two_runs_are_refused(run_folder):
