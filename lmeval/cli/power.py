@@ -86,9 +86,13 @@ def _print_for_any_scores(values: flags.FlagValues, out: TextIO) -> None:
         print(f"{rows:,} rows show a difference of {values.difference:+g}", file=out)
     else:
         stderr = values.stddev / math.sqrt(values.n)
-        difference = minimal_detectable_difference(stderr, **levels)
-        print(f"{values.n:,} rows show a difference of {difference:.4f} or more", file=out)
-    _print_assumptions(f"differences with a standard deviation of {values.stddev:g}", values, out)
+        difference = minimal_detectable_difference(stderr, units=values.n, **levels)
+        shown = (
+            "no difference" if difference is None else f"a difference of {difference:.4f} or more"
+        )
+        print(f"{values.n:,} rows show {shown}", file=out)
+    scores = f"differences with a standard deviation of {values.stddev:g}, permutation test"
+    _print_assumptions(scores, values, out)
 
 
 def _print_for_zero_one(values: flags.FlagValues, out: TextIO) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
 
+from lmeval.statistics.distributions import t_critical_value
 from lmeval.statistics.errors import StatisticsError
-from lmeval.statistics.intervals import Interval
+from lmeval.statistics.intervals import CONFIDENCE, Interval
 from lmeval.statistics.summary import Summary
 from lmeval.statistics.values import FloatArray, IntArray, Labels, label_numbers
 
@@ -36,8 +38,10 @@ def bootstrap_summary(
 ) -> Summary:
     """The statistic of all rows, its bootstrap standard error and its 95% percentile interval.
 
-    Source: Efron and Tibshirani 1993, chapters 6 and 13. The independent units (rows, unless
-    `units` says otherwise) are drawn anew, with replacement, `resamples` times.
+    The independent units (rows, unless `units` says otherwise) are drawn anew, with replacement,
+    `resamples` times; what that tells is in `error_of_draws`.
+
+    Source: Efron and Tibshirani 1993, chapters 6 and 13.
 
     Args:
       statistic: from how often each row counts to the number.
@@ -64,23 +68,34 @@ def bootstrap_summary(
     value = float(statistic(np.ones(rows, dtype=np.intp)))
     if not math.isfinite(value):
         raise StatisticsError(f"the statistic of all {rows} rows is no finite number ({value}).")
-    draws = _redrawn(statistic, unit_numbers(units, rows), generator, resamples)
+    unit_of_row = unit_numbers(units, rows)
+    draws = _redrawn(statistic, unit_of_row, generator, resamples)
     if draws is None:
         return Summary(n=rows, mean=value, stderr=None, ci95=None, method=None)
-    stderr, ci95 = error_of_draws(draws, abs(value))
+    stderr, ci95 = error_of_draws(draws, abs(value), int(unit_of_row.max()) + 1)
     return Summary(rows, value, stderr, ci95, "bootstrap" if ci95 else None)
 
 
-def error_of_draws(draws: FloatArray, size: float) -> tuple[float, Interval | None]:
-    """The standard error and the 95% percentile interval that bootstrap draws tell of.
+def error_of_draws(draws: FloatArray, size: float, units: int) -> tuple[float, Interval | None]:
+    """The standard error and the 95% interval that bootstrap draws of `units` units tell of.
+
+    Draws vary as if the variance of the units had n in its denominator, and know nothing of t. Both
+    are made up for: the standard error by sqrt(n / (n - 1)), the interval by quantiles further out,
+    at the level of Phi(-sqrt(n / (n - 1)) * t(n - 1)). From a hundred units on it makes no
+    difference; with 5 plain percentiles would cover the truth in 81% of the cases instead of 88%.
 
     Draws that are all equal, but for rounding of numbers as large as `size`, have the error 0 and
     no interval: one of no width would say that nothing else can ever come out.
+
+    Source: Hesterberg 2015, "What Teachers Should Know About the Bootstrap" (the expanded
+    percentile interval).
     """
     if float(np.ptp(draws)) <= ROUNDING * size:
         return 0.0, None
-    lower, upper = np.quantile(draws, (0.025, 0.975)).tolist()
-    return float(draws.std(ddof=1)), (lower, upper)
+    narrowness = math.sqrt(units / (units - 1))
+    tail = NormalDist().cdf(-narrowness * t_critical_value(units - 1, CONFIDENCE))
+    lower, upper = np.quantile(draws, (tail, 1.0 - tail)).tolist()
+    return float(draws.std(ddof=1)) * narrowness, (lower, upper)
 
 
 def unit_numbers(units: Labels | None, rows: int) -> IntArray:

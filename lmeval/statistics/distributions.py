@@ -9,6 +9,7 @@ with scipy: 1e-12 for critical values; for p-values 1e-11 up to 1,000 degrees of
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import sys
 from collections.abc import Iterable
@@ -22,6 +23,9 @@ SMALLEST_P_VALUE = sys.float_info.min
 # From here on four terms of the expansion in 1/df leave an error below 1e-13; the continued
 # fraction would lose more than that in the logarithms of large gamma functions.
 _LARGE_DEGREES_OF_FREEDOM = 1000
+
+# Up to here whole numbers are quick, and a p-value that is 1/32 is not a little more or less.
+_MOST_EXACT_TRIALS = 1000
 
 
 def normal_quantile(probability: float) -> float:
@@ -90,12 +94,17 @@ def t_two_sided_p_value(t: float, degrees_of_freedom: float) -> float:
     """
     if not degrees_of_freedom > 0:
         raise StatisticsError(f"degrees_of_freedom must be above 0 (got {degrees_of_freedom!r}).")
+    half = degrees_of_freedom / 2.0
+    beyond = t * t / (degrees_of_freedom + t * t)
+    if beyond < 1.5 / (half + 2.5):
+        # The other form would begin with 1 - x, in which the digits of a small t are lost.
+        return 1.0 - regularized_incomplete_beta(0.5, half, beyond)
     x = degrees_of_freedom / (degrees_of_freedom + t * t)
-    return max(regularized_incomplete_beta(degrees_of_freedom / 2.0, 0.5, x), SMALLEST_P_VALUE)
+    return max(regularized_incomplete_beta(half, 0.5, x), SMALLEST_P_VALUE)
 
 
 @functools.lru_cache(maxsize=1024)
-def t_critical_value(degrees_of_freedom: int, confidence: float = 0.95) -> float:
+def t_critical_value(degrees_of_freedom: float, confidence: float = 0.95) -> float:
     """The t for which P(|T| <= t) is `confidence`: 2.776 for 4 degrees of freedom and 0.95.
 
     Source: Newton's method on the two-sided tail, which is convex, so that starting below the root
@@ -123,13 +132,13 @@ def t_critical_value(degrees_of_freedom: int, confidence: float = 0.95) -> float
     return t
 
 
-def _t_density(t: float, degrees_of_freedom: int) -> float:
+def _t_density(t: float, degrees_of_freedom: float) -> float:
     half = degrees_of_freedom / 2.0
     log_constant = math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(2 * math.pi * half)
     return math.exp(log_constant - (half + 0.5) * math.log1p(t * t / degrees_of_freedom))
 
 
-def _t_from_normal_quantile(z: float, degrees_of_freedom: int) -> float:
+def _t_from_normal_quantile(z: float, degrees_of_freedom: float) -> float:
     """Abramowitz and Stegun 26.7.5; the neglected term is of the order of df^-5."""
     z2 = z * z
     terms = (
@@ -154,6 +163,11 @@ def sign_test_p_value(first: int, second: int) -> float:
     fewer, trials = min(first, second), first + second
     if first == second:
         return 1.0
+    if trials <= _MOST_EXACT_TRIALS:
+        patterns = itertools.accumulate(
+            range(fewer), lambda ways, k: ways * (trials - k) // (k + 1), initial=1
+        )
+        return min(1.0, max(2 * sum(patterns) / (1 << trials), SMALLEST_P_VALUE))
     # P(X <= k) = I_{1/2}(n - k, k + 1) for n fair coins (DLMF 8.17.5).
     tail = regularized_incomplete_beta(trials - fewer, fewer + 1, 0.5)
     return min(1.0, max(2.0 * tail, SMALLEST_P_VALUE))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from lmeval.statistics.intervals import combined_interval
+from lmeval.statistics.intervals import combined_interval, root_of_squares
 from lmeval.statistics.summary import Summary
 
 
@@ -46,7 +46,7 @@ def _weighted_mean(groups: Sequence[Summary], weights: Sequence[int]) -> Summary
     stderr = ci95 = None
     if len(errors) == len(groups):
         weighted = [weight * error for weight, error in zip(weights, errors, strict=True)]
-        stderr = math.sqrt(math.fsum(error * error for error in weighted)) / total
+        stderr = root_of_squares(weighted) / total
     if len(intervals) == len(groups):
         ci95 = combined_interval([weight / total for weight in weights], means, intervals)
     return Summary(

@@ -16,7 +16,7 @@ Interval: TypeAlias = tuple[float, float]
 CONFIDENCE = 0.95
 
 
-def wilson_interval(mean: float, n: int) -> Interval:
+def wilson_interval(mean: float, n: float) -> Interval:
     """The Wilson score interval of a proportion.
 
     It stays inside [0, 1] and has a width where every row is wrong or every row is right: 0 of 25
@@ -28,7 +28,7 @@ def wilson_interval(mean: float, n: int) -> Interval:
 
     Args:
       mean: the proportion, between 0 and 1.
-      n: the number of rows, at least 1.
+      n: the number of rows, at least 1; an effective number need not be whole.
 
     Raises:
       StatisticsError: `mean` or `n` is out of range.
@@ -45,7 +45,7 @@ def wilson_interval(mean: float, n: int) -> Interval:
     return lower, upper
 
 
-def t_interval(mean: float, stderr: float, degrees_of_freedom: int) -> Interval:
+def t_interval(mean: float, stderr: float, degrees_of_freedom: float) -> Interval:
     """The interval mean ± t * stderr, with the Student t of the given degrees of freedom.
 
     The ends are not cut at the ends of the metric's scale.
@@ -69,6 +69,11 @@ def combined_interval(
     below, above = [], []
     for weight, mean, (lower, upper) in zip(weights, means, intervals, strict=True):
         ends = (weight * (lower - mean), weight * (upper - mean))
-        below.append(min(ends) ** 2)
-        above.append(max(ends) ** 2)
-    return total - math.sqrt(math.fsum(below)), total + math.sqrt(math.fsum(above))
+        below.append(min(ends))
+        above.append(max(ends))
+    return total - root_of_squares(below), total + root_of_squares(above)
+
+
+def root_of_squares(values: Sequence[float]) -> float:
+    """The root of the sum of squares, whatever the values' size; the same in any order of them."""
+    return math.hypot(*sorted(values))

@@ -28,6 +28,9 @@ from lmeval.statistics.values import (
 )
 
 Key = TypeVar("Key", bound=Hashable)
+
+# Relative to the numbers that are subtracted or added: what is smaller is no difference.
+_ROUNDING = 1e-12
 PairedTest: TypeAlias = Literal[
     "mcnemar exact", "permutation exact", "permutation sampled", "randomization"
 ]
@@ -74,7 +77,7 @@ class PairedComparison:
       lower_in_b: on how many it scored lower.
       detectable: the difference that this many examples would show with 80% power at the 5% level:
         for McNemar's test given the share of examples that changed, otherwise given how much the
-        differences vary; None where that is undefined.
+        differences vary; None where that is undefined, and where no difference would show.
     """
 
     n: int
@@ -151,7 +154,8 @@ def compare_paired(
         for rows in _rows_by_group(groups, len(first))
     ]
     summary = macro_mean([_difference_summary(part) for part in parts])
-    p_value, test = _test(parts, generator, resamples)
+    totals = np.concatenate([_unit_totals(part) for part in parts])
+    p_value, test = _test(parts, totals, generator, resamples)
     return PairedComparison(
         n=summary.n,
         mean_a=_mean([part.scores_a for part in parts]),
@@ -163,7 +167,7 @@ def compare_paired(
         test=test,
         higher_in_b=sum(int(np.count_nonzero(part.differences > 0.0)) for part in parts),
         lower_in_b=sum(int(np.count_nonzero(part.differences < 0.0)) for part in parts),
-        detectable=_detectable(parts, summary, test),
+        detectable=_detectable(parts, summary, test, len(totals)),
     )
 
 
@@ -188,7 +192,7 @@ def _group(
     scores_b, _ = average_samples(second[rows], own_examples, own_clusters)
     differences = scores_b - scores_a
     # 0.1 + 0.2 against 0.3 is no change.
-    rounding = 1e-12 * np.maximum(np.abs(scores_a), np.abs(scores_b))
+    rounding = _ROUNDING * np.maximum(np.abs(scores_a), np.abs(scores_b))
     differences[np.abs(differences) <= rounding] = 0.0
     return _Group(scores_a, scores_b, differences, merged_clusters)
 
@@ -200,18 +204,21 @@ def _mean(groups: Sequence[FloatArray]) -> float:
 def _difference_summary(group: _Group) -> Summary:
     result = mean_with_error(group.differences, group.clusters)
     n = len(group.differences)
+    # Differences that cancel out on paper leave a trace of rounding.
+    is_rounding = abs(result.mean) <= _ROUNDING * float(np.abs(group.differences).max())
+    mean = 0.0 if is_rounding else result.mean
     if result.stderr is None:
-        return Summary(n, result.mean, None, None, None)
+        return Summary(n, mean, None, None, None)
     if result.stderr > 0.0:
-        interval = t_interval(result.mean, result.stderr, result.units - 1)
-        return Summary(n, result.mean, result.stderr, interval, "t")
+        interval = t_interval(mean, result.stderr, result.degrees_of_freedom)
+        return Summary(n, mean, result.stderr, interval, "t")
     interval_of_equals = (
-        _interval_of_equals(result.mean, result.units) if group.within_unit else None
+        _interval_of_equals(mean, result.effective_units) if group.within_unit else None
     )
-    return Summary(n, result.mean, 0.0, interval_of_equals, None)
+    return Summary(n, mean, 0.0, interval_of_equals, None)
 
 
-def _interval_of_equals(difference: float, units: int) -> Interval:
+def _interval_of_equals(difference: float, units: float) -> Interval:
     """The interval of a mean difference when all differences are equal and scores lie in [0, 1].
 
     One unit of +1 and one of -1 are added, so that "no row changed" does not read as "no row ever
@@ -227,24 +234,27 @@ def _interval_of_equals(difference: float, units: int) -> Interval:
 
 
 def _test(
-    groups: Sequence[_Group], generator: np.random.Generator, resamples: int
+    groups: Sequence[_Group],
+    unit_totals: FloatArray,
+    generator: np.random.Generator,
+    resamples: int,
 ) -> tuple[float, PairedTest]:
     only = groups[0]
     if len(groups) == 1 and only.clusters is None and only.zero_one:
         higher = int(np.count_nonzero(only.differences > 0.0))
         lower = int(np.count_nonzero(only.differences < 0.0))
         return sign_test_p_value(higher, lower), "mcnemar exact"
-    result = sign_flip_test(
-        np.concatenate([_unit_totals(group) for group in groups]), generator, resamples
-    )
+    result = sign_flip_test(unit_totals, generator, resamples)
     return result.p_value, result.kind
 
 
-def _detectable(groups: Sequence[_Group], summary: Summary, test: PairedTest) -> float | None:
+def _detectable(
+    groups: Sequence[_Group], summary: Summary, test: PairedTest, units: int
+) -> float | None:
     if test == "mcnemar exact":
         seen = float(np.mean(groups[0].differences != 0.0))
         return minimal_detectable_zero_one(summary.n, lambda difference: max(seen, difference))
-    return minimal_detectable_difference(summary.stderr) if summary.stderr else None
+    return minimal_detectable_difference(summary.stderr, units=units) if summary.stderr else None
 
 
 def _unit_totals(group: _Group) -> FloatArray:
@@ -252,6 +262,8 @@ def _unit_totals(group: _Group) -> FloatArray:
     weighted = group.differences / len(group.differences)
     if group.clusters is None:
         return weighted
-    return sums_by_number(
-        weighted, label_numbers(group.clusters, len(group.differences), "clusters")
-    )
+    numbers = label_numbers(group.clusters, len(group.differences), "clusters")
+    totals = sums_by_number(weighted, numbers)
+    # The sign of what rounding leaves of 0.1 + 0.2 - 0.3 says nothing.
+    totals[np.abs(totals) <= _ROUNDING * sums_by_number(np.abs(weighted), numbers)] = 0.0
+    return totals

@@ -76,7 +76,8 @@ def compare_resampled(
     difference = mean_b - mean_a if abs(mean_b - mean_a) > ROUNDING * size else 0.0
     near = np.abs(exchanged) < abs(difference) - ROUNDING * size
     redrawn = _redrawn_differences(of_first, of_second, unit_of_row, generator)
-    stderr, ci95 = (None, None) if redrawn is None else error_of_draws(redrawn, size)
+    n_units = int(unit_of_row.max()) + 1
+    stderr, ci95 = (None, None) if redrawn is None else error_of_draws(redrawn, size, n_units)
     return PairedComparison(
         n=rows,
         mean_a=mean_a,
@@ -88,7 +89,7 @@ def compare_resampled(
         test="randomization",
         higher_in_b=0,
         lower_in_b=0,
-        detectable=minimal_detectable_difference(stderr) if stderr else None,
+        detectable=minimal_detectable_difference(stderr, units=n_units) if stderr else None,
     )
 
 

@@ -18,18 +18,35 @@ POWER = 0.8
 
 
 def minimal_detectable_difference(
-    stderr: float, *, alpha: float = ALPHA, power: float = POWER
-) -> float:
+    stderr: float, *, units: int | None = None, alpha: float = ALPHA, power: float = POWER
+) -> float | None:
     """The smallest true difference that a comparison with this standard error finds.
 
-    (z(1 - alpha / 2) + z(power)) * stderr, 2.80 standard errors by default: the normal
-    approximation in every textbook, used for evaluations by Miller 2024, "Adding Error Bars to
-    Evals".
+    This is `rows_needed` solved for the difference: (z(1 - alpha / 2) + z(power)) * stderr, 2.80
+    standard errors by default, for many units, and more for few.
+
+    Args:
+      stderr: the standard error of the mean difference.
+      units: how many independent differences it comes from, for the sign-flip test; None: many.
+      alpha: chance of a false alarm.
+      power: chance to find the difference.
+
+    Returns:
+      The difference; None for so few units that none would be shown.
 
     Raises:
       StatisticsError: `alpha` or `power` is not strictly between 0 and 1.
     """
-    return _standard_errors_needed(alpha, power) * stderr
+    z_alpha, z_power = _z_values(alpha, power)
+    if units is None:
+        return (z_alpha + z_power) * stderr
+    fewest = _fewest_differences(alpha)
+    if units < fewest:
+        return None
+    by_size = (z_alpha + z_power) / math.sqrt(units - z_alpha * z_alpha / 2.0)
+    if units == fewest:
+        by_size = max(by_size, normal_quantile(power ** (1.0 / fewest)))
+    return by_size * math.sqrt(units) * stderr
 
 
 def rows_needed(
@@ -37,8 +54,11 @@ def rows_needed(
 ) -> int:
     """How many rows show a mean difference, for scores on any scale.
 
-    ((z(1 - alpha / 2) + z(power)) * standard_deviation / difference)^2, rounded up; source as
-    `minimal_detectable_difference`.
+    ((z(1 - alpha / 2) + z(power)) * standard_deviation / difference)^2, the normal approximation in
+    every textbook (for evaluations in Miller 2024, "Adding Error Bars to Evals"), plus z(1 - alpha
+    / 2)^2 / 2 for the standard deviation not being known beforehand (Guenther 1981), rounded up.
+    Exchanging signs cannot show anything with fewer rows than 6 at the 5% level, and with as many
+    only if all differences have one sign, for which at least one more may be needed.
 
     Args:
       difference: the true mean difference of the two models, not 0.
@@ -55,9 +75,14 @@ def rows_needed(
         raise StatisticsError(
             f"standard_deviation must not be below 0 (got {standard_deviation!r})."
         )
-    ratio = _standard_errors_needed(alpha, power) * standard_deviation / abs(difference)
-    # Two rows are the fewest that have a standard error.
-    return max(2, math.ceil(ratio * ratio))
+    z_alpha, z_power = _z_values(alpha, power)
+    ratio = (z_alpha + z_power) * standard_deviation / abs(difference)
+    fewest = _fewest_differences(alpha)
+    rows = math.ceil(ratio * ratio + z_alpha * z_alpha / 2.0)
+    if rows > fewest:
+        return rows
+    all_of_one_sign = normal_quantile(power ** (1.0 / fewest)) * standard_deviation
+    return fewest if all_of_one_sign <= abs(difference) else fewest + 1
 
 
 def expected_discordant_rate(baseline: float, difference: float, correlation: float) -> float:
@@ -166,8 +191,9 @@ def _real_rows_zero_one(size: float, discordant_rate: float, alpha: float, power
     return uncorrected / 4.0 * (1.0 + math.sqrt(1.0 + 4.0 / (uncorrected * size))) ** 2
 
 
-def _standard_errors_needed(alpha: float, power: float) -> float:
-    return sum(_z_values(alpha, power))
+def _fewest_differences(alpha: float) -> int:
+    """The fewest n for which one sign pattern of 2^n, and its mirror image, are below alpha."""
+    return math.floor(math.log2(2.0 / alpha)) + 1
 
 
 def _z_values(alpha: float, power: float) -> tuple[float, float]:

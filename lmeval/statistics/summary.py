@@ -56,11 +56,22 @@ class MeanWithError:
       mean: the mean of the values.
       stderr: its standard error; None below two units; exactly 0 where no spread shows.
       units: how many independent units there are: clusters, or else values.
+      effective_units: how many units of one size are worth as much: n^2 / (sum of squared sizes).
     """
 
     mean: float
     stderr: float | None
     units: int
+    effective_units: float
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Those of t: effective units less 1, at least 1.
+
+        Where one cluster holds most rows, the mean is nearly its own, so that its deviations say
+        little of how far the mean is off; t(C - 1) would give an interval much too narrow.
+        """
+        return max(1.0, self.effective_units - 1.0)
 
 
 def summarize(
@@ -97,9 +108,9 @@ def summarize(
     zero_one = bool(np.all((values == 0.0) | (values == 1.0)))
     if (zero_one and not clustered) or (within_unit and result.stderr == 0.0):
         # Where no spread shows there is nothing to compute with; but in [0, 1] it has a bound.
-        ci95, method = wilson_interval(result.mean, result.units), "wilson"
+        ci95, method = wilson_interval(result.mean, result.effective_units), "wilson"
     elif result.stderr:
-        ci95 = t_interval(result.mean, result.stderr, result.units - 1)
+        ci95 = t_interval(result.mean, result.stderr, result.degrees_of_freedom)
         method = "clustered t" if clustered else "t"
     return Summary(int(values.size), result.mean, result.stderr, ci95, method)
 
@@ -112,21 +123,28 @@ def mean_with_error(values: FloatArray, clusters: Labels | None = None) -> MeanW
 
     Source: the cluster-robust variance of Liang and Zeger 1986 for a mean, with the factor C / (C -
     1) for few clusters (called CR1; for a mean alone this is the whole of Stata's and statsmodels'
-    correction).
+    correction); for the effective number of clusters Carter, Schnepel and Steigerwald 2017.
     """
     n = int(values.size)
     lowest, highest = float(values.min()), float(values.max())
-    if highest - lowest <= _ROUNDING * max(abs(lowest), abs(highest)):
+    largest = max(abs(lowest), abs(highest))
+    if highest - lowest <= _ROUNDING * largest:
         mean, deviations = lowest, np.zeros(n)
     else:
         mean = math.fsum(values.tolist()) / n
         deviations = values - mean
+    units, effective_units = n, float(n)
     if clusters is not None:
-        deviations = sums_by_number(deviations, label_numbers(clusters, n, "clusters"))
-    units = int(deviations.size)
+        numbers = label_numbers(clusters, n, "clusters")
+        deviations = sums_by_number(deviations, numbers)
+        sizes = np.bincount(numbers)
+        units, effective_units = len(sizes), n * n / int(sizes @ sizes)
     if units < 2:
-        return MeanWithError(mean, None, units)
+        return MeanWithError(mean, None, units, effective_units)
+    # A power of two rounds nothing, and keeps squares of tiny and of huge numbers within range.
+    scale = math.ldexp(1.0, math.frexp(largest)[1])
+    deviations = deviations / scale
     squares = math.fsum((deviations * deviations).tolist())
-    stderr = math.sqrt(units / (units - 1) * squares) / n
-    is_rounding = stderr <= _ROUNDING * max(abs(lowest), abs(highest))
-    return MeanWithError(mean, 0.0 if is_rounding else stderr, units)
+    stderr = math.sqrt(units / (units - 1) * squares) / n * scale
+    is_rounding = stderr <= _ROUNDING * largest
+    return MeanWithError(mean, 0.0 if is_rounding else stderr, units, effective_units)

@@ -64,15 +64,16 @@ def test_too_few_rows_show_nothing():
 
 
 def test_other_scores_go_by_their_spread():
-    # (2.801585 * 0.3 / 0.05)^2 = 282.6; 2.801585 * 0.3 / 10 = 0.08405.
-    assert run("--difference=0.05", "--stddev=0.3").startswith("283 rows")
-    assert "0.0840 or more" in run("--n=100", "--stddev=0.3")
+    # (2.801585 * 0.3 / 0.05)^2 + 1.92 = 284.5; 2.801585 * 0.3 / sqrt(100 - 1.92) = 0.08487.
+    assert run("--difference=0.05", "--stddev=0.3").startswith("285 rows")
+    assert "0.0849 or more" in run("--n=100", "--stddev=0.3")
+    assert run("--n=5", "--stddev=0.3").startswith("5 rows show no difference")
 
 
 def test_level_and_power_count():
     strict = run("--difference=0.05", "--stddev=0.3", "--alpha=0.01", "--power=0.95")
-    # (2.575829 + 1.644854)^2 * 36 = 641.3
-    assert strict.startswith("642 rows")
+    # (2.575829 + 1.644854)^2 * 36 + 2.575829^2 / 2 = 641.3 + 3.3
+    assert strict.startswith("645 rows")
     assert "two-sided level 0.01, power 0.95" in strict
 
 

@@ -56,6 +56,15 @@ def test_it_agrees_with_scipy():
     assert actual.ci95 == pytest.approx(expected.confidence_interval, rel=0.06)
 
 
+def test_for_few_rows_it_makes_up_for_being_too_narrow():
+    scores = np.array([0.1, 0.3, 0.35, 0.6, 0.9])
+    summary = bootstrap(mean_of(scores), 5, resamples=20_000)
+    # Draws of a mean vary by sqrt((n - 1) / n) * s / sqrt(n).
+    assert summary.stderr == pytest.approx(summarize(scores).stderr, rel=0.03)
+    # sqrt(5 / 4) * t(4) = 3.104: the quantiles of 0.00095 and 0.99905, near the ends of all draws.
+    assert summary.ci95 == pytest.approx((0.15, 0.84), abs=0.03)
+
+
 def test_every_resample_has_as_many_rows_as_there_are():
     seen = set()
     bootstrap(lambda counts: float(seen.add(int(counts.sum())) is None), 7, resamples=50)

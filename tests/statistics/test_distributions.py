@@ -69,6 +69,22 @@ def test_sign_test_equals_scipy(first, second):
     assert distributions.sign_test_p_value(first, second) == pytest.approx(expected, rel=1e-9)
 
 
+def test_a_p_value_that_is_a_power_of_two_is_no_less():
+    # Else it would pass a level that it only reaches.
+    assert [distributions.sign_test_p_value(0, n) for n in range(2, 8)] == [
+        0.5**exponent for exponent in range(1, 7)
+    ]
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [1, 50, 1e5])
+@pytest.mark.parametrize("t", [1e-9, 1e-7, 1e-5, 1e-3])
+def test_the_digits_of_a_small_t_are_kept(degrees_of_freedom, t):
+    stats = pytest.importorskip("scipy.stats")
+    expected = 1 - 2 * t * stats.t.pdf(0, degrees_of_freedom)  # the next term is of t^3
+    actual = distributions.t_two_sided_p_value(t, degrees_of_freedom)
+    assert actual == pytest.approx(expected, abs=1e-9)
+
+
 def test_no_p_value_is_zero_however_clear_the_case():
     assert distributions.sign_test_p_value(0, 10_000) > 0
     assert distributions.t_two_sided_p_value(1e6, 1000) > 0

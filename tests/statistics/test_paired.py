@@ -94,6 +94,13 @@ def test_rounding_is_no_difference():
     assert (result.higher_in_b, result.lower_in_b, result.difference) == (0, 0, 0.0)
 
 
+def test_changes_that_cancel_out_within_each_cluster_are_no_difference():
+    # In floats 0.1 + 0.2 - 0.3 is 2.8e-17, in all 20 clusters above 0.
+    a, b = [0.3, 0.3, 0.3] * 20, [0.4, 0.5, 0.0] * 20
+    result = compare(a, b, clusters=[index // 3 for index in range(60)])
+    assert (result.difference, result.p_value) == (0.0, 1.0)
+
+
 def test_one_row_has_no_error():
     result = compare([1], [0])
     assert (result.difference, result.stderr, result.ci95, result.p_value) == (
@@ -131,6 +138,13 @@ def test_clusters_flip_together_and_widen_the_error():
     assert mixed.stderr > compare(a, [1, 1, 1, 0, 0, 0]).stderr
 
 
+def test_a_cluster_that_holds_most_rows_widens_the_interval_not_the_error():
+    # Cluster sizes 8, 1, 1: 10^2 / (64 + 1 + 1) = 1.515 effective clusters, t(1).
+    clusters, b = ["x"] * 8 + ["y", "z"], [0.5] * 8 + [0.1, 0.2]
+    result = compare([0.0] * 10, b, clusters=clusters)
+    assert result.ci95[1] - result.difference == pytest.approx(12.7062 * result.stderr, rel=1e-5)
+
+
 def test_groups_give_the_macro_difference_with_its_own_error():
     a = [0, 0, 0, 0, 0, 0]
     b = [1, 0, 0, 0, 1, 0]
@@ -162,7 +176,14 @@ def test_detectable_difference_follows_from_how_much_rows_vary():
     a = np.linspace(0, 1, 50)
     b = a[::-1].copy()
     result = compare(a, b)
-    assert result.detectable == pytest.approx(2.801585 * result.stderr, rel=1e-6)
+    expected = 2.801585 * math.sqrt(50 / (50 - 1.959964**2 / 2)) * result.stderr
+    assert result.detectable == pytest.approx(expected, rel=1e-6)
+
+
+def test_five_differences_can_show_nothing():
+    # The smallest p-value is 2 / 2^5.
+    result = compare([0.1, 0.2, 0.3, 0.4, 0.5], [0.9, 0.8, 0.9, 0.8, 0.9])
+    assert (result.p_value, result.detectable) == (0.0625, None)
 
 
 def test_detectable_difference_of_zero_one_rows_needs_no_difference_seen():

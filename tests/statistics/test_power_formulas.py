@@ -16,6 +16,7 @@ from lmeval.statistics import (
     rows_needed,
     rows_needed_zero_one,
 )
+from lmeval.statistics.permutation import sign_flip_test
 
 
 def test_detectable_difference_is_two_point_eight_standard_errors():
@@ -28,14 +29,44 @@ def test_detectable_difference_is_two_point_eight_standard_errors():
 @pytest.mark.parametrize(
     ("difference", "standard_deviation", "expected"),
     [
-        (0.5, 1.0, 32),  # (2.801585 / 0.5)^2 = 31.4
-        (-0.5, 1.0, 32),
-        (0.03, 0.5, 2181),  # (2.801585 * 0.5 / 0.03)^2 = 2180.2
-        (1.0, 0.0, 2),
+        (0.5, 1.0, 34),  # (2.801585 / 0.5)^2 + 1.959964^2 / 2 = 31.40 + 1.92
+        (-0.5, 1.0, 34),
+        (0.03, 0.5, 2183),  # (2.801585 * 0.5 / 0.03)^2 + 1.92 = 2180.2 + 1.92
+        (1.0, 0.0, 6),  # two of 2^6 patterns of signs are 3.1%, two of 2^5 are 6.25%
+        (1.8, 1.0, 6),  # chance that all six are above 0: Phi(1.8)^6 = 0.802
+        (1.5, 1.0, 7),  # Phi(1.5)^6 = 0.66
     ],
 )
 def test_rows_needed_by_hand(difference, standard_deviation, expected):
     assert rows_needed(difference, standard_deviation) == expected
+
+
+@pytest.mark.parametrize("difference", [0.3, 0.5, 0.9, 1.2, 1.4, 2.0])
+def test_rows_needed_give_the_permutation_test_the_promised_power(difference):
+    n = rows_needed(difference, 1.0)
+    generator = np.random.default_rng(8)
+    trials = 600
+    shown = sum(
+        sign_flip_test(generator.normal(difference, 1.0, n), generator, 400).p_value < 0.05
+        for _ in range(trials)
+    )
+    # Three standard deviations of a share of 0.8 of 600 trials.
+    assert shown / trials > 0.8 - 0.049
+
+
+@pytest.mark.parametrize("difference", [0.1, 0.5, 1.0, 1.4, 1.8])
+def test_detectable_difference_and_rows_needed_of_any_scores_are_inverse(difference):
+    n = rows_needed(difference, 1.0)
+    shown = minimal_detectable_difference(1 / math.sqrt(n), units=n)
+    assert shown <= difference
+    assert rows_needed(shown * (1 + 1e-9), 1.0) == n
+    fewer = minimal_detectable_difference(1 / math.sqrt(n - 1), units=n - 1)
+    assert fewer is None or fewer > difference
+
+
+def test_fewer_than_six_differences_show_nothing():
+    assert minimal_detectable_difference(0.1, units=5) is None
+    assert minimal_detectable_difference(0.1, units=5, alpha=0.1) is not None
 
 
 @pytest.mark.parametrize(

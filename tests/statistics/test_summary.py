@@ -116,6 +116,26 @@ def test_clustered_standard_error_equals_statsmodels():
     )
 
 
+def test_clusters_of_unequal_size_count_as_fewer():
+    # Sizes 3, 1, 1, 1: 6^2 / 12 = 3 effective clusters; t(2) = 4.302653.
+    summary = summarize([1, 0, 1, 0, 1, 0], clusters=["a", "a", "a", None, None, None])
+    half_width = summary.ci95[1] - summary.mean
+    assert half_width == pytest.approx(4.302653 * summary.stderr, rel=1e-6)
+
+
+def test_the_interval_covers_the_mean_where_one_cluster_holds_half_the_rows():
+    generator = np.random.default_rng(6)
+    clusters = [0] * 45 + [1 + index // 5 for index in range(45)]
+    covered = 0
+    for _ in range(300):
+        rates = generator.random(10)
+        scores = generator.random(90) < rates[clusters]
+        lower, upper = summarize(scores, clusters=clusters).ci95
+        covered += lower <= 0.5 <= upper
+    # t(9) would cover it in 82% of the cases.
+    assert covered / 300 > 0.9
+
+
 def test_clusters_of_one_row_change_nothing():
     scores = [1, 0, 0, 1, 1]
     assert summarize(scores, clusters=range(5)) == summarize(scores)
@@ -125,6 +145,15 @@ def test_clusters_of_one_row_change_nothing():
 def test_a_single_cluster_has_no_standard_error():
     summary = summarize([1, 1, 0], clusters=["a"] * 3)
     assert (summary.stderr, summary.ci95) == (None, None)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e148])
+def test_tiny_and_huge_scores_keep_their_error(scale):
+    scores = [1.0, 2.0, 4.0, -3.0]
+    actual, expected = summarize([score * scale for score in scores]), summarize(scores)
+    assert actual.stderr == pytest.approx(expected.stderr * scale, rel=1e-12, abs=0.0)
+    ends = [end * scale for end in expected.ci95]
+    assert actual.ci95 == pytest.approx(ends, rel=1e-12, abs=0.0)
 
 
 def test_equal_scores_in_clusters_are_bounded_by_the_number_of_clusters():

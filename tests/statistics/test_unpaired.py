@@ -56,6 +56,37 @@ def test_zero_one_rows_show_in_their_error(scores, expected):
 
 def test_clustered_zero_one_rows_are_not_taken_as_independent():
     assert not is_zero_one(summarize([1, 1, 0, 0], clusters=list("aabb")))
+    # Their error is 0 as that of independent rows; 2 clusters against 2 prove nothing.
+    right, wrong = (summarize([score] * 100, clusters=[0, 1] * 50) for score in (1, 0))
+    assert compare_unpaired(right, wrong).p_value is None
+
+
+def test_tiny_scores_are_not_taken_for_zeros():
+    stats = pytest.importorskip("scipy.stats")
+    a, b = [1e-20, 2e-20, 3e-20], [9e-20, 18e-20, 27e-20]
+    expected = stats.ttest_ind(np.array(b) * 1e20, np.array(a) * 1e20, equal_var=False).pvalue
+    result = compare_unpaired(summarize(a), summarize(b))
+    assert (result.test, result.p_value) == ("welch t", pytest.approx(expected))
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e100])
+def test_welchs_test_does_not_depend_on_the_scale(scale):
+    a, b = [0.1, 0.2, 0.6], [0.7, 0.9, 0.8, 0.4]
+    scaled = [summarize([score * scale for score in scores]) for scores in (a, b)]
+    expected = compare_unpaired(summarize(a), summarize(b)).p_value
+    assert compare_unpaired(*scaled).p_value == pytest.approx(expected)
+
+
+def test_means_of_clusters_are_tested_with_as_many_degrees_of_freedom_as_they_have():
+    stats = pytest.importorskip("scipy.stats")
+    a, b = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.9, 0.5, 0.8])
+    # Ten equal rows a cluster say no more than its mean.
+    clustered = [
+        summarize(np.repeat(means, 10), clusters=np.repeat(np.arange(len(means)), 10).tolist())
+        for means in (a, b)
+    ]
+    expected = stats.ttest_ind(b, a, equal_var=False).pvalue
+    assert compare_unpaired(*clustered).p_value == pytest.approx(expected, rel=1e-6)
 
 
 def test_without_errors_there_is_a_difference_and_no_test():
