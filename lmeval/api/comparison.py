@@ -6,6 +6,7 @@ The first leaderboard is called A, the second B; every difference is B - A.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -27,6 +28,8 @@ from lmeval.statistics import (
 )
 
 Verdict: TypeAlias = Literal["worse", "better", "no clear change", "not tested"]
+
+_SAMPLED_TESTS = ("permutation sampled", "randomization")
 
 # What was run and on which model: a difference in these is what a comparison is for.
 _FLAGS_THAT_MAY_DIFFER = frozenset({"task", "model", "model_args"})
@@ -147,7 +150,7 @@ def compare_leaderboards(
         left_out=left_out,
         only_in_a=tuple(_missing(key, b) for key in pairing.only_in_a),
         only_in_b=tuple(_missing(key, a) for key in pairing.only_in_b),
-        warnings=tuple(_warnings(a, b)),
+        warnings=(*_warnings(a, b), *_resamples_warning(tasks, options)),
         options=options,
     )
 
@@ -177,6 +180,19 @@ def _warnings(a: Leaderboard, b: Leaderboard) -> list[str]:
         if first != second:
             warnings.append(f"--{name} is {_shown(first)} in A and {_shown(second)} in B")
     return warnings
+
+
+def _resamples_warning(tasks: Sequence[TaskComparison], options: ComparisonOptions) -> list[str]:
+    """Where drawing is so short that even the clearest change would pass for chance."""
+    n_tested = sum(task.result.p_value is not None for task in tasks)
+    drawn = [task for task in tasks if task.result.test in _SAMPLED_TESTS]
+    if not drawn or n_tested / (options.resamples + 1) < options.alpha:
+        return []
+    return [
+        f"--resamples {options.resamples} gives no p-value below 1/{options.resamples + 1}, which "
+        f"over {n_tested} tested tasks can hardly be significant; "
+        f"use --resamples {math.floor(n_tested / options.alpha + 1e-9)} or more"
+    ]
 
 
 def _shown(flag_value: Any) -> str:
@@ -212,7 +228,7 @@ def _compare_task(
         flips=flipped(rows, lower_is_better),
         only_in_a=rows.only_in_a,
         only_in_b=rows.only_in_b,
-        notes=tuple(_notes(first, second, rows)),
+        notes=(*_notes(first, second, rows), *_unused_examples(rows, paired)),
     )
 
 
@@ -241,6 +257,13 @@ def _notes(first: TaskResult, second: TaskResult, rows: PairedRows) -> list[str]
         if result.failures:
             notes.append(f"failed answers in {side}, which scored 0: {result.failures}")
     return notes
+
+
+def _unused_examples(rows: PairedRows, paired: PairedComparison | None) -> list[str]:
+    unused = len({pair.key[:2] for pair in rows.pairs}) - (paired.n if paired else 0)
+    if paired is None or not unused:
+        return []
+    return [f"examples left out, of which both runs have too few samples in common: {unused}"]
 
 
 def _with_verdicts(tasks: Sequence[TaskComparison], alpha: float) -> tuple[TaskComparison, ...]:

@@ -30,7 +30,7 @@ def pair_rows(first: TaskResult, second: TaskResult) -> PairedRows:
     """Match a task's rows in A with those in B.
 
     Raises:
-      ResultsError: a row stands there twice, or its id is no text.
+      ResultsError: a row stands there twice, its id is no text, or its score is beyond all bounds.
     """
     rows_a, rows_b = _rows_by_key(first, "A"), _rows_by_key(second, "B")
     without = [side for side, rows in (("A", rows_a), ("B", rows_b)) if not rows]
@@ -47,6 +47,8 @@ def pair_rows(first: TaskResult, second: TaskResult) -> PairedRows:
             basis = common_basis(first, rows_a, second, rows_b)
         except MissingExtraError as missing:
             obstacle = f"the rows cannot be scored anew: {missing}"
+        except StatisticsError as error:
+            raise _not_comparable(first.task, error) from None
         else:
             if basis is None:
                 obstacle = "the reported score is not the mean of its rows"
@@ -102,7 +104,11 @@ def compare_rows(task: str, rows: PairedRows, seed: int, resamples: int) -> Pair
     try:
         return rows.basis.compare(rows.pairs, np.random.default_rng(seed), resamples)
     except StatisticsError as error:
-        raise ResultsError(f"the rows of task {task} cannot be compared: {error}") from None
+        raise _not_comparable(task, error) from None
+
+
+def _not_comparable(task: str, error: StatisticsError) -> ResultsError:
+    return ResultsError(f"the rows of task {task} cannot be compared: {error}")
 
 
 def flipped(rows: PairedRows, lower_is_better: bool) -> tuple[RowPair, ...]:

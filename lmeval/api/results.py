@@ -15,6 +15,7 @@ import attrs
 
 from lmeval.api.errors import TaskError
 from lmeval.api.model import ModelData
+from lmeval.api.subtask_means import whole_summary
 from lmeval.api.task import (
     AggregateScore,
     ExampleScore,
@@ -204,7 +205,7 @@ def _task_result(
     whole = _whole(subtasks)
     score = whole.score if whole else _required_mean([part.score for part in parts])
     normalized = _mean_if_all(part.normalized_score for part in parts)
-    stderr, ci95 = _uncertainty(parts, score)
+    mean = whole_summary(parts, whole)
     rows = [(score.subtask_description, row) for score in scores for row in score.per_example]
     timeouts = sum(row.error == "timeout" for _, row in rows)
     errors = sum(row.error is not None for _, row in rows) - timeouts
@@ -220,8 +221,8 @@ def _task_result(
         high_score=whole.high_score if whole else _required_mean([p.high_score for p in parts]),
         correct=_correct(rows),
         total=_sum_if_all(part.n for part in parts),
-        stderr=stderr,
-        ci95=ci95,
+        stderr=None if mean is None else mean.stderr,
+        ci95=None if mean is None else mean.ci95,
         timeouts=timeouts,
         errors=errors,
         no_answer=sum(row.no_answer for _, row in rows),
@@ -279,7 +280,9 @@ def _row_statistics(score: ScoreData) -> tuple[int | None, float | None, Interva
         summary = summarize(
             [value / scale for value in values],
             examples=[row.id for row in rows] if several else None,
-            clusters=[row.cluster for row in rows] if any(row.cluster for row in rows) else None,
+            clusters=[row.cluster or None for row in rows]
+            if any(r.cluster for r in rows)
+            else None,
         )
     except StatisticsError as error:
         raise TaskError(f"The rows of {score.subtask_description or 'the task'}: {error}") from None
@@ -289,20 +292,6 @@ def _row_statistics(score: ScoreData) -> tuple[int | None, float | None, Interva
     stderr = None if summary.stderr is None else summary.stderr * scale
     ci95 = None if summary.ci95 is None else (summary.ci95[0] * scale, summary.ci95[1] * scale)
     return n, stderr, ci95
-
-
-def _uncertainty(
-    parts: Sequence[SubtaskResult], score: float
-) -> tuple[float | None, Interval | None]:
-    """Standard error and interval of `score`, if it is the plain mean of the parts' scores."""
-    from lmeval.statistics import Summary, macro_mean
-
-    mean = macro_mean(
-        [Summary(part.n or 0, part.score, part.stderr, part.ci95, None) for part in parts]
-    )
-    if mean.mean is None or not math.isclose(mean.mean, score, abs_tol=1e-9):
-        return None, None
-    return mean.stderr, mean.ci95
 
 
 def _correct(rows: Sequence[tuple[str, ExampleScore]]) -> int | None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from lmeval.api.errors import MetricError
+from lmeval.api.errors import FailedMetricError, MetricError
 from lmeval.api.example import Example
+from lmeval.api.failures import describe_failure
 from lmeval.api.metrics import CountedRows, Metric, RowsPreparation, RowsScore
 from lmeval.api.scoring import Answer
 from lmeval.api.task import ScoreData, ScoreWithError, is_finite_number
@@ -29,20 +30,22 @@ def score_rows(metric: Metric, answers: Sequence[Answer]) -> dict[str, float]:
       The metric's scores by name.
 
     Raises:
-      MetricError: the metric failed or gave something that is no finite number.
+      FailedMetricError: the metric failed or gave something that is no finite number.
     """
     try:
         value = metric.function(*_columns(answers))
     except MetricError:
         raise
     except Exception as error:
-        raise MetricError(
-            f"the metric {metric.name!r} failed: {type(error).__name__}: {error}."
+        raise FailedMetricError(
+            f"the metric {metric.name!r} failed: {describe_failure(error)}"
         ) from error
     scores: Mapping[str, Any] = value if isinstance(value, Mapping) else {metric.name: value}
     for name, score in scores.items():
         if not is_finite_number(score):
-            raise MetricError(f"the metric {metric.name!r} gave {score!r} as {name!r}; no number.")
+            raise FailedMetricError(
+                f"the metric {metric.name!r} gave {score!r} as {name!r}; no number."
+            )
     return {name: float(score) for name, score in scores.items()}
 
 
@@ -84,8 +87,8 @@ def rows_statistic(
         except Exception:
             # All rows together have a score; some of them, drawn at random, need not have one.
             return math.nan
-        if isinstance(value, Mapping):
-            value = value.get(score, math.nan)
+        scores = value if isinstance(value, Mapping) else {metric.name: value}
+        value = scores.get(score, math.nan)
         return float(value) if is_finite_number(value) else math.nan
 
     return statistic
@@ -145,7 +148,7 @@ def rows_summary(
 def cluster_of(example: Example) -> str | None:
     """The group of dependent examples that an example belongs to, from its extras."""
     cluster = example.extras.get("cluster")
-    return None if cluster is None else str(cluster)
+    return None if cluster is None else str(cluster) or None
 
 
 def unit_of(id: str, cluster: str | None) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from lmeval.api.errors import MetricError
 from lmeval.api.metrics import Metric, find_metric
 from lmeval.api.results import TaskResult
 from lmeval.api.rows_scoring import rows_statistic, unit_of
+from lmeval.api.subtask_means import ScaleChange
 from lmeval.api.task import ExampleScore
 from lmeval.statistics import (
     PairedComparison,
@@ -53,7 +54,7 @@ class RowPair:
     @property
     def cluster(self) -> str | None:
         """The cluster of the example."""
-        return self.a.cluster or self.b.cluster
+        return self.a.cluster or self.b.cluster or None
 
 
 class Basis(abc.ABC):
@@ -84,6 +85,10 @@ class MeanOfRows(Basis):
     """The mean over examples of the rows' scores, or the plain mean of the sub-tasks' means."""
 
     by_subtask: bool
+    unit: float = 1.0
+    """What is divided by for comparing: on a scale up to 100, 0 and 100 are wrong and right."""
+    changes: Mapping[str, ScaleChange] = attrs.field(factory=dict)
+    """By sub-task: how its rows' scores are put on the scale of the whole; {}: they are on it."""
 
     def score_of(self, rows: Rows) -> float | None:
         """See `Basis.score_of`."""
@@ -92,7 +97,7 @@ class MeanOfRows(Basis):
             if row.score is None:
                 return None
             group = groups.setdefault(subtask if self.by_subtask else "", [])
-            group.append(((subtask, example), row.score))
+            group.append(((subtask, example), self._on_scale(subtask, row.score)))
         return macro_mean(
             [
                 summarize([score for _, score in group], examples=[example for example, _ in group])
@@ -105,15 +110,35 @@ class MeanOfRows(Basis):
     ) -> PairedComparison:
         """See `Basis.compare`."""
         clusters = [pair.cluster for pair in pairs]
-        return compare_paired(
-            [pair.a.score or 0.0 for pair in pairs],
-            [pair.b.score or 0.0 for pair in pairs],
+        result = compare_paired(
+            [self._on_scale(pair.key[0], pair.a.score or 0.0) / self.unit for pair in pairs],
+            [self._on_scale(pair.key[0], pair.b.score or 0.0) / self.unit for pair in pairs],
             generator=generator,
             examples=[pair.key[:2] for pair in pairs],
             clusters=clusters if any(clusters) else None,
             groups=[pair.key[0] for pair in pairs] if self.by_subtask else None,
             resamples=resamples,
         )
+        return result if self.unit == 1.0 else _multiplied(result, self.unit)
+
+    def _on_scale(self, subtask: str, score: float) -> float:
+        change = self.changes.get(subtask)
+        return score if change is None else change(score)
+
+
+def _multiplied(result: PairedComparison, unit: float) -> PairedComparison:
+    def multiplied(value: float | None) -> float | None:
+        return None if value is None else value * unit
+
+    return attrs.evolve(
+        result,
+        mean_a=multiplied(result.mean_a),
+        mean_b=multiplied(result.mean_b),
+        difference=multiplied(result.difference),
+        stderr=multiplied(result.stderr),
+        ci95=None if result.ci95 is None else (result.ci95[0] * unit, result.ci95[1] * unit),
+        detectable=multiplied(result.detectable),
+    )
 
 
 @attrs.frozen
@@ -205,8 +230,20 @@ def common_basis(first: TaskResult, rows_a: Rows, second: TaskResult, rows_b: Ro
 
 
 def _possible_bases(result: TaskResult) -> Iterator[Basis]:
-    yield MeanOfRows(by_subtask=True)
-    yield MeanOfRows(by_subtask=False)
+    parts = [part for part in result.subtasks if not part.is_aggregate]
+    wholes = [part for part in result.subtasks if part.is_aggregate]
+    highs = {part.high_score for part in parts}
+    unit = max(1.0, *highs) if len(highs) == 1 else 1.0
+    yield MeanOfRows(by_subtask=True, unit=unit)
+    yield MeanOfRows(by_subtask=False, unit=unit)
+    if wholes:
+        changes = {
+            part.subtask_description: ScaleChange.between(part, wholes[-1]) for part in parts
+        }
+        usable = {name: change for name, change in changes.items() if change is not None}
+        if len(usable) == len(parts):
+            unit = max(1.0, wholes[-1].high_score)
+            yield MeanOfRows(by_subtask=True, unit=unit, changes=usable)
     if match := _PASS_AT_K.fullmatch(result.metric):
         yield PassAtK(int(match[1]))
     for name in result.score_dict:

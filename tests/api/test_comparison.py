@@ -253,6 +253,42 @@ def test_a_pooled_aggregate_is_compared_over_all_rows():
     assert result.result.test == "mcnemar exact"
 
 
+def normalized_subtasks(first, second):
+    """Right/wrong rows and rows on a scale from 0 to 50, summed up by normalized scores."""
+    parts = [
+        score_data(rows_of(first), subtask_description="one"),
+        score_data(rows_of(second), subtask_description="two", high_score=50.0),
+    ]
+    score = 100 * (parts[0].score + parts[1].score / 50) / 2
+    whole = AggregateScore({"normalized": score}, "normalized", 0, 0.0, 100.0, "all")
+    (result,) = task_results("t", [*parts, whole], "same")
+    return result
+
+
+def test_an_aggregate_of_normalized_scores_is_compared_by_its_rows():
+    a = normalized_subtasks([1, 1, 1, 1], [50, 40, 30, 50])
+    b = normalized_subtasks([1, 0, 0, 1], [10, 20, 30, 0])
+    result = compare_one(a, b)
+    # In percent: 0, -100, -100, 0 with the error 28.87; -80, -40, 0, -100 with the error 22.17.
+    assert result.difference == pytest.approx(-52.5)
+    assert result.result.stderr == pytest.approx(math.hypot(100 / 12**0.5, 22.1736) / 2, rel=1e-5)
+    # Five changes, all for the worse.
+    assert (result.result.test, result.result.p_value) == ("permutation exact", 2 / 2**5)
+    assert result.result.mean_a == pytest.approx(a.score)
+
+
+def test_right_and_wrong_on_a_scale_up_to_100_are_compared_as_right_and_wrong():
+    a, b = (
+        task(rows_of([100 * score for score in scores]), high_score=100.0)
+        for scores in (HUNDRED_A, HUNDRED_B)
+    )
+    result = compare_one(a, b).result
+    assert (result.test, result.p_value) == ("mcnemar exact", pytest.approx(0.03516, abs=5e-6))
+    assert result.stderr == pytest.approx(3.786, abs=5e-4)
+    same = compare_one(a, a).result
+    assert same.ci95 == pytest.approx((-100 * 0.0272, 100 * 0.0272), abs=0.01)
+
+
 def test_a_score_that_is_not_the_mean_of_its_rows_is_not_tested_through_them():
     a = task(rows_of([1, 0, 1]), score=0.9)
     b = task(rows_of([1, 0, 0]), score=0.4)
@@ -280,6 +316,15 @@ def test_pass_at_k_is_compared_by_its_estimates():
     assert (result.result.n, result.difference) == (4, 0.5)
     assert (result.result.test, result.result.p_value) == ("mcnemar exact", pytest.approx(0.5))
     assert (result.result.higher_in_b, result.result.lower_in_b) == (2, 0)
+
+
+def test_examples_with_too_few_samples_in_common_are_told():
+    a = task(sampled((1, 0), (0, 0)), name_of_score="pass@2", score=0.5)
+    others = (("", example("q1", 0, sample=sample)) for sample in (1, 7))
+    b = attrs.evolve(a, per_example=(*a.per_example[:2], *others))
+    result = compare_one(a, b)
+    assert result.result.n == 1
+    assert "both runs have too few samples in common: 1" in result.notes[-1]
 
 
 def labelled(answers, labels, **fields):
@@ -316,7 +361,10 @@ def test_bleu_is_compared_as_sacrebleu_does(monkeypatch):
     significance = pytest.importorskip("sacrebleu.significance")
     from sacrebleu.metrics import BLEU
 
-    words, generator = "the cat sat on a mat while dogs ran over hills".split(), random.Random(4)
+    words, generator = (
+        ["the", "cat", "sat", "on", "a", "mat", "while", "dogs", "ran", "over", "hills"],
+        random.Random(4),
+    )
 
     def garbled(text, chance):
         return " ".join(
@@ -350,6 +398,14 @@ def test_a_comparison_by_scoring_anew_does_not_depend_on_the_order_of_rows():
     shuffled = attrs.evolve(a, per_example=a.per_example[::-1])
     first, second = compare_one(a, b), compare_one(shuffled, b)
     assert first.result == second.result
+
+
+def test_rows_are_scored_anew_only_by_the_metric_that_gives_the_score():
+    pytest.importorskip("sacrebleu")
+    rows = labelled(["the cat sat on the mat"] * 4, ["the cat sat on the mat"] * 4)
+    data = ScoreData({"own": 100.0, "bleu": 100.0}, "own", 0, 0.0, 100.0, "", tuple(rows))
+    (result,) = task_results("t", data, "same")
+    assert isinstance(compare_one(result, result).result, UnpairedComparison)
 
 
 def test_a_score_that_cannot_be_made_anew_is_compared_by_its_error():
@@ -425,6 +481,23 @@ def test_rows_that_make_no_sense_are_refused(rows, message):
     broken = attrs.evolve(good, per_example=tuple(("", row) for row in rows))
     with pytest.raises(ResultsError, match=message):
         compare(good, broken)
+
+
+def test_scores_beyond_all_bounds_are_refused():
+    good = task(rows_of([1.0, 0.0]))
+    huge = attrs.evolve(good, per_example=(("", example("q0", 1e200)), ("", example("q1", 0.0))))
+    with pytest.raises(ResultsError, match="rows of task t cannot be compared"):
+        compare(good, huge)
+
+
+def test_too_few_resamples_to_show_anything_are_warned_of():
+    a, b = task(rows_of([i / 50 for i in range(50)])), task(rows_of([0.0] * 50))
+    (warning,) = compare(a, b, resamples=18).warnings
+    assert "1/19" in warning and "use --resamples 20 or more" in warning
+    assert compare(a, b, resamples=20).warnings == ()
+    assert compare_one(a, b, resamples=20).verdict == "worse"
+    # Exact tests draw nothing.
+    assert compare(task(rows_of([1.0])), task(rows_of([1.0])), resamples=1).warnings == ()
 
 
 def test_samples_of_one_example_in_two_clusters_are_refused():

@@ -56,6 +56,41 @@ def test_an_aggregate_stands_for_the_task():
     assert [part.is_aggregate for part in result.subtasks] == [False, False, True]
 
 
+def test_an_aggregate_of_normalized_scores_has_the_error_of_the_sub_tasks_on_its_scale():
+    parts = [
+        score_data(0.75, low=0.5, part="a", rows=rows(1.0, 1.0, 1.0, 0.0)),  # stderr 0.25, half way
+        score_data(20.0, high=100.0, part="b", rows=rows(10.0, 30.0)),  # stderr 10, a fifth
+    ]
+    whole = score_data(35.0, high=100.0, name="normalized", cls=AggregateScore)
+    result = only([*parts, whole])
+    # On a scale of 100 the errors are 50 and 10.
+    assert result.stderr == pytest.approx(math.hypot(50, 10) / 2)
+    # Wilson for 3 of 4 is (0.3006, 0.9544): distances 0.4494 and 0.2044 times 200; 12.7062 * 10.
+    lower, upper = math.hypot(89.88, 127.062) / 2, math.hypot(40.87, 127.062) / 2
+    assert result.ci95 == pytest.approx((35.0 - lower, 35.0 + upper), abs=0.01)
+
+
+def test_an_aggregate_over_all_rows_has_the_error_of_a_stratified_mean():
+    parts = [
+        score_data(0.75, part="a", rows=rows(1.0, 1.0, 1.0, 0.0)),
+        score_data(0.5, part="b", rows=rows(1.0, 0.0)),
+    ]
+    result = only([*parts, score_data(4 / 6, name="pooled", cls=AggregateScore)])
+    assert result.stderr == pytest.approx(math.hypot(4 * 0.25, 2 * 0.5) / 6)
+
+
+def test_an_aggregate_that_is_no_mean_of_its_sub_tasks_has_no_error():
+    parts = [score_data(0.75, part="a", rows=rows(1.0, 1.0, 1.0, 0.0))]
+    result = only([*parts, score_data(0.9, name="best", cls=AggregateScore)])
+    assert (result.stderr, result.ci95) == (None, None)
+
+
+def test_blank_clusters_are_none():
+    alone = only(score_data(0.5, rows=rows(1.0, 0.0, 1.0, 0.0)))
+    blank = (*rows(1.0, 0.0, 1.0, cluster=""), example(3, 0.0, cluster="x"))
+    assert only(score_data(0.5, rows=blank)).stderr == alone.stderr
+
+
 def test_one_result_for_each_number_of_shots():
     results = task_results("t", [score_data(0.2), score_data(0.4, shots=2)], "hash", latency_ms=10)
     assert [(r.number_of_shots, r.score, r.latency_ms) for r in results] == [
