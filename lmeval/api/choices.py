@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from lmeval.api.errors import MetricError
+from lmeval.api.errors import FailedMetricError
 from lmeval.api.metrics import register_metric, targets_of
 
 Normalization = Literal["raw", "per_char", "per_byte", "per_token"]
@@ -20,13 +20,15 @@ def best_choices(scores: Sequence[float]) -> list[int]:
     """The positions of the highest score; more than one when it is reached exactly more than once.
 
     Raises:
-      MetricError: there is no score, or one is NaN or plus infinity.
+      FailedMetricError: there is no score, or one is NaN or plus infinity.
     """
     if not scores:
-        raise MetricError("no log-probability was given, so that no choice can be the likeliest.")
+        raise FailedMetricError(
+            "no log-probability was given, so that no choice can be the likeliest."
+        )
     for position, score in enumerate(scores):
         if math.isnan(score) or score == math.inf:
-            raise MetricError(
+            raise FailedMetricError(
                 f"the log-probability of choice {position} is {score}, which cannot be compared; "
                 "the model gave something that is no probability."
             )
@@ -50,17 +52,17 @@ def length_normalized(
       token_counts: for "per_token": how many tokens each choice has, padding not counted.
 
     Raises:
-      MetricError: the counts of log-probabilities, choices and token counts differ, or a choice
-        has no length to divide by.
+      FailedMetricError: the counts of log-probabilities, choices and token counts differ, or a
+        choice has no length to divide by.
     """
     if len(log_probs) != len(choices):
-        raise MetricError(
+        raise FailedMetricError(
             f"{len(log_probs)} log-probabilities for {len(choices)} choices; "
             "there must be one for each."
         )
     lengths = _lengths(choices, normalization, token_counts)
     if 0 in lengths:
-        raise MetricError(
+        raise FailedMetricError(
             f"choice {list(lengths).index(0)} is empty, so that its log-probability cannot be "
             f"divided by its length ({normalization})."
         )
@@ -78,13 +80,13 @@ def _lengths(
         # A lone surrogate is no valid text, but must not end a run either.
         return [len(choice.encode("utf-8", "surrogatepass")) for choice in choices]
     if normalization != "per_token":
-        raise MetricError(
+        raise FailedMetricError(
             f"there is no normalization {normalization!r}; "
             "the known ones are raw, per_char, per_byte and per_token."
         )
     if token_counts is None or len(token_counts) != len(choices):
         given = "none" if token_counts is None else len(token_counts)
-        raise MetricError(
+        raise FailedMetricError(
             f"per_token needs one token count for each of the {len(choices)} choices (got {given})."
         )
     return token_counts
@@ -97,7 +99,7 @@ def choice_credit(scores: Sequence[float], choices: Sequence[str], targets: Sequ
     likely scores 1/n on average.
 
     Raises:
-      MetricError: as `best_choices`.
+      FailedMetricError: as `best_choices`.
     """
     right = set(targets_of(targets))
     best = best_choices(scores)
@@ -129,7 +131,7 @@ def choice_likelihood(
     Gives the score by the plain log-probability, and by that per character and per UTF-8 byte.
 
     Raises:
-      MetricError: as `length_normalized` and `best_choices`.
+      FailedMetricError: as `length_normalized` and `best_choices`.
     """
     return {
         name: choice_credit(length_normalized(log_probs, choices, normalization), choices, targets)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmeval.api.errors import MetricError, UsageError
+from lmeval.api.errors import FailedMetricError, MetricError, UsageError
 from lmeval.api.metrics import RowScore, register_metric
 from lmeval.sandbox import (
     Job,
@@ -124,7 +124,7 @@ def judge_rows(
 
     Raises:
       UsageError: the sandbox can't hold here.
-      MetricError: the sandbox failed; nothing is scored then.
+      FailedMetricError: the sandbox failed; nothing is scored then.
     """
     jobs = [
         _job(prediction, row_targets, row_extras, prompt)
@@ -138,7 +138,7 @@ def judge_rows(
     except SandboxUnavailable as error:
         raise UsageError(str(error)) from error
     except (SandboxError, ValueError) as error:
-        raise MetricError(str(error)) from error
+        raise FailedMetricError(str(error)) from error
     return [_row_score(verdict) for verdict in verdicts]
 
 

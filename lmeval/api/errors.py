@@ -90,7 +90,11 @@ class InvalidValueError(LmevalError, ValueError):
 
 
 class MetricError(LmevalError):
-    """A metric that is unknown, registered twice, or gave something that is no score."""
+    """A metric that is unknown, or registered twice."""
+
+
+class FailedMetricError(MetricError):
+    """A metric that broke, or gave something that is no score."""
 
     exit_code = 1
 

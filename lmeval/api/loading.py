@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import traceback
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +18,7 @@ from lmeval.api.errors import (
     TaskFileError,
 )
 from lmeval.api.example import Example, read_examples
+from lmeval.api.failures import describe_failure
 from lmeval.api.folder_imports import FolderImports
 from lmeval.api.json_task import JsonTask
 from lmeval.api.metrics import find_metric
@@ -151,16 +151,3 @@ def load_module(file: Path, package: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:  # a user's program may raise anything
         raise TaskError(f"{describe_failure(error, file)}") from error
-
-
-def describe_failure(error: BaseException, program: Path | None = None) -> str:
-    """What a user's program raised, and the line of the program where it did, in one sentence."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: {error.msg}."
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if program and frame.filename == str(program)]
-    place = own[-1] if own else (frames[-1] if frames else None)
-    where = f"{place.filename}, line {place.lineno}: " if place else ""
-    words = " ".join(str(error).split())
-    what = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    return f"{where}{what}".rstrip(".") + "."

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lmeval.api.errors import LmevalError, ModelError, UsageError
-from lmeval.api.loading import describe_failure, load_module
+from lmeval.api.failures import describe_failure
+from lmeval.api.loading import load_module
 from lmeval.api.model import Model, ModelData
 
 BUILT_IN_MODELS = {
@@ -41,8 +42,17 @@ def build_model(name: str, settings: Mapping[str, Any] | None = None) -> Model:
 
     Raises:
       UsageError: there is no such model, or it takes other settings.
-      ModelError: the model cannot be built.
+      ModelError: the model cannot be built, with these settings or at all; like the wrong use of a
+        flag it ends the command line with 2.
     """
+    try:
+        return _build(name, settings)
+    except ModelError as error:
+        error.exit_code = UsageError.exit_code
+        raise
+
+
+def _build(name: str, settings: Mapping[str, Any] | None) -> Model:
     factory = _find_factory(name)
     if not callable(factory):
         raise UsageError(f"--model {name} is no class, so no model can be made of it.")

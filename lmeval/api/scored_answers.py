@@ -68,7 +68,7 @@ class ScoredAnswers:
 
         Raises:
           UsageError: a metric runs code and there is no sandbox.
-          MetricError: a metric failed.
+          FailedMetricError: a metric failed.
         """
         readings = [None if answer.error else self._reader.read(answer) for _, answer in part]
         answers = [

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lmeval.api.answers import ANSWER_EXTRACTIONS
-from lmeval.api.errors import MetricError, UsageError
+from lmeval.api.errors import FailedMetricError, UsageError
 from lmeval.api.example import Example
+from lmeval.api.failures import describe_failure
 from lmeval.api.metrics import Metric, RowScore
 from lmeval.api.model import compile_output_regex, first_match
 from lmeval.api.settings import TaskSettings
@@ -81,7 +82,7 @@ def score_answers(
 
     Raises:
       UsageError: the metric runs code and there is no sandbox.
-      MetricError: the metric failed, or gave something that is no number from 0 to 1.
+      FailedMetricError: the metric failed, or gave something that is no number from 0 to 1.
     """
     if metric.kind == "sandbox":
         return _score_in_sandbox(metric, answers, sandbox)
@@ -101,14 +102,14 @@ def _apply(metric: Metric, answer: Answer) -> float:
     try:
         value = metric.function(answer.prediction, example.targets, example.extras)
     except Exception as error:  # a user's metric may raise anything; it must name the row
-        raise MetricError(
+        raise FailedMetricError(
             f"the metric {metric.name!r} failed on the example {example.id!r}: "
-            f"{type(error).__name__}: {error}."
+            f"{describe_failure(error)}"
         ) from error
     if type(value) is float and 0.0 <= value <= 1.0:
         return value
     if not is_finite_number(value) or not 0.0 <= value <= 1.0:
-        raise MetricError(
+        raise FailedMetricError(
             f"the metric {metric.name!r} gave {value!r} for the example {example.id!r}; "
             "a score is a number from 0 to 1."
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lmeval.api.errors import LmevalError, TaskError, UsageError
-from lmeval.api.loading import describe_failure
+from lmeval.api.failures import describe_failure
 from lmeval.api.model import Model
 from lmeval.api.options import TaskOptions
 from lmeval.api.task import ScoreData, Task, TaskMetadata

@@ -139,7 +139,7 @@ def review(
 
 
 def _details(task: Task, program: Path) -> TaskMetadata:
-    from lmeval.api.loading import describe_failure
+    from lmeval.api.failures import describe_failure
     from lmeval.api.task import TaskMetadata
 
     try:
@@ -223,7 +223,7 @@ def _review_targets(task: JsonTask) -> Iterator[Finding]:
 
 def _review_scores(task: Task, program: Path) -> Iterator[Finding]:
     from lmeval import testing
-    from lmeval.api.loading import describe_failure
+    from lmeval.api.failures import describe_failure
 
     for model in (testing.mute_model(), testing.echo_model()):
         try:

@@ -33,7 +33,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     """List tasks; 1 if one of them cannot be described."""
-    from lmeval.api.loading import describe_failure
+    from lmeval.api.failures import describe_failure
     from lmeval.api.registry import TaskCatalog, summarize_task
 
     catalog = TaskCatalog.of(flag_values.tasks_dir)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lmeval.api.errors import ModelError
+from lmeval.api.failures import place_of, what_was_raised
 from lmeval.api.model import Completion, LogProbs
 
 _LONGEST_ERROR = 500
@@ -69,10 +70,14 @@ def checked_log_probs(answer: Any, expected: int, latency_ms: float) -> LogProbs
 
 
 def describe_fault(fault: Exception) -> str:
-    """What stands in a failed answer: "error: ", the class of a foreign exception, its text."""
-    text = " ".join(str(fault).split())
-    if not isinstance(fault, ModelError):
-        text = f"{type(fault).__name__}: {text}" if text else type(fault).__name__
+    """What stands in a failed answer: "error: ", then the text of the exception.
+
+    That of a foreign one with its class and the line of the user's own code.
+    """
+    is_foreign = not isinstance(fault, ModelError)
+    text = what_was_raised(fault) if is_foreign else " ".join(str(fault).split())
     if len(text) > _LONGEST_ERROR:
         text = text[:_LONGEST_ERROR] + "..."
+    if is_foreign and (place := place_of(fault)):
+        text += f" ({place})"
     return f"error: {text}"

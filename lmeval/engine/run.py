@@ -19,8 +19,8 @@ import attrs
 
 import lmeval
 from lmeval.api.errors import FailedTaskError, InvalidValueError, LmevalError, TaskError
+from lmeval.api.failures import describe_failure
 from lmeval.api.json_task_checks import TEXT_OPTIONS
-from lmeval.api.loading import describe_failure
 from lmeval.api.model import Model
 from lmeval.api.options import TaskOptions
 from lmeval.api.registry import TaskCatalog, content_hash, inherited_files, load_task

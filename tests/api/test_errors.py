@@ -32,7 +32,8 @@ def test_an_error_is_pickled_whole(error):
         (errors.MissingExtraError, 2),
         (errors.ModelError, 1),
         (errors.FatalModelError, 1),
-        (errors.MetricError, 1),
+        (errors.MetricError, 2),
+        (errors.FailedMetricError, 1),
     ],
 )
 def test_wrong_usage_ends_in_2_and_what_goes_wrong_in_a_run_in_1(kind, code):

@@ -163,5 +163,6 @@ def test_an_adapter_is_wrapped():
     ],
 )
 def test_faults_are_one_sentence(name, settings, error, reason):
-    with pytest.raises(error, match=reason):
+    with pytest.raises(error, match=reason) as caught:
         build_model(name, settings)
+    assert caught.value.exit_code == 2

@@ -2,6 +2,7 @@
 import itertools
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -55,7 +56,10 @@ def test_a_fault_is_an_error_of_the_guilty_request_alone(fault, error):
     answers, counts = ask(FailingModel({"c": [fault] * 99}), prompts)
     expected = ["" if text == "c" else f"[{text}]" for text in prompts]
     assert answers == expected
-    assert [answer.error for answer in answers] == [error if t == "c" else None for t in prompts]
+    told = answers[2].error
+    assert re.sub(r" \(test_faults\.py, line \d+\)$", "", told) == error
+    assert (told == error) == isinstance(fault, ModelError)  # a model's own words need no place
+    assert [answer.error for answer in answers if answer != ""] == [None] * 7
     assert (counts.answered, counts.errors, counts.timeouts) == (8, 1, 0)
 
 
