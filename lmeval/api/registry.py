@@ -24,7 +24,7 @@ from lmeval.api.errors import TaskError, UsageError
 from lmeval.api.options import TaskOptions
 from lmeval.api.task import Task, TaskMetadata
 
-TaskKind = Literal["jsonl", "python", "bigbench-json", "bigbench-python"]
+TaskKind = Literal["jsonl", "python", "bigbench-json", "bigbench-python", "ambiguous"]
 
 TASKS_PATH_VARIABLE = "LMEVAL_TASKS_PATH"
 ROW_FILES = ("task.jsonl", "task.jsonl.gz")
@@ -56,8 +56,7 @@ def source_of(path: Path) -> TaskSource | None:
     Args:
       path: a task's folder, one of the files that make a folder a task, or a bare JSONL file.
 
-    Raises:
-      TaskError: it is a folder with two tasks in it.
+    A folder with two tasks in it is "ambiguous": it cannot be loaded, but stands in nobody's way.
     """
     if path.name in ("", ".."):
         path = path.resolve()
@@ -76,10 +75,15 @@ def source_of(path: Path) -> TaskSource | None:
     if not kinds and (path / "task.json").is_file():
         kinds.append("bigbench-json")
     if len(kinds) > 1:
-        raise TaskError(
-            f"{path} holds both a task.py and a task.jsonl; keep the one that is the task."
-        )
+        return TaskSource(path.name, path, "ambiguous")
     return TaskSource(path.name, path, kinds[0]) if kinds else None
+
+
+def _refuse_ambiguous(source: TaskSource) -> None:
+    if source.kind == "ambiguous":
+        raise TaskError(
+            f"{source.path} holds both a task.py and a task.jsonl; keep the one that is the task."
+        )
 
 
 def _mentions_bigbench(program: Path) -> bool:
@@ -229,6 +233,7 @@ def load_task(source: TaskSource, options: TaskOptions, subtask: str | None = No
     Raises:
       TaskError: the task is faulty, or has no such sub-task.
     """
+    _refuse_ambiguous(source)
     if source.kind.startswith("bigbench"):
         from lmeval import bigbench
 
@@ -310,6 +315,7 @@ def summarize_task(source: TaskSource) -> TaskSummary:
     Raises:
       TaskError: the task is faulty.
     """
+    _refuse_ambiguous(source)
     if source.kind.startswith("bigbench"):
         from lmeval import bigbench
 

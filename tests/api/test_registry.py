@@ -102,10 +102,13 @@ def test_a_missing_folder_is_said(tmp_path):
         TaskCatalog.of([tmp_path / "none"])
 
 
-def test_a_folder_with_two_tasks_is_refused(tasks):
+@pytest.mark.parametrize("use", [summarize_task, lambda source: load_task(source, TaskOptions())])
+def test_a_folder_with_two_tasks_is_refused_and_stands_in_nobodys_way(tasks, use):
     (tasks / "mine" / "task.jsonl").write_text(ROW)
-    with pytest.raises(TaskError, match=r"both a task\.py and a task\.jsonl"):
-        source_of(tasks / "mine")
+    (source, _), (other, _) = TaskCatalog.of([tasks]).select(["mine", "sums"])
+    with pytest.raises(TaskError, match=r"mine holds both a task\.py and a task\.jsonl"):
+        use(source)
+    assert use(other) is not None
 
 
 def load(path, **options):
