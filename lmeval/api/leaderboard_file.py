@@ -8,7 +8,7 @@ import numbers
 import os
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -263,10 +263,33 @@ class RunConfiguration:
     def differences(self, other: RunConfiguration) -> list[str]:
         """In what the two differ; tasks that only one of them finished do not count."""
         mine, others = plain(attrs.asdict(self)), plain(attrs.asdict(other))
-        names = [key for key in mine if key != "task_hashes" and mine[key] != others[key]]
+        names = differing_settings(mine, others, ignored=("task_hashes",))
         common = self.task_hashes.keys() & other.task_hashes.keys()
         changed = sorted(t for t in common if self.task_hashes[t] != other.task_hashes[t])
         return names + [f"the content of {task}" for task in changed]
+
+
+def differing_settings(
+    new: Mapping[str, Any], old: Mapping[str, Any], ignored: Collection[str] = ()
+) -> list[str]:
+    """In which settings of a run two differ; flags and options by their own names.
+
+    Args:
+      new: settings as JSON values.
+      old: likewise; what stands only here does not count.
+      ignored: settings that do not count.
+    """
+    names = []
+    for key in new:
+        mine, others = new[key], old.get(key)
+        if key in ignored or mine == others:
+            continue
+        if key in ("flags", "options") and isinstance(mine, dict) and isinstance(others, dict):
+            within = sorted(mine.keys() | others.keys())
+            names += [f"--{name}" for name in within if mine.get(name) != others.get(name)]
+        else:
+            names.append(key)
+    return list(dict.fromkeys(names))
 
 
 def refuse_other_run(

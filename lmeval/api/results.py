@@ -88,6 +88,8 @@ class TaskResult:
     """Answers that failed otherwise; each scored 0 and counted in `total`."""
     no_answer: int
     """Answers in which answer extraction found none; each scored 0."""
+    cut_off: int = 0
+    """Answers that ended because the model may write no more, so that their end is missing."""
     outcomes: Mapping[str, int] = attrs.field(factory=dict)
     """How model-written code ended ("ok", "error", "timeout", …) and how often, if any was run."""
     isolation: str | None = None
@@ -226,6 +228,7 @@ def _task_result(
         timeouts=timeouts,
         errors=errors,
         no_answer=sum(row.no_answer for _, row in rows),
+        cut_off=sum(row.finish_reason == "length" for _, row in rows),
         outcomes=_outcomes(rows),
         sha256=sha256,
         score_dict=whole.score_dict if whole else _mean_scores(parts),

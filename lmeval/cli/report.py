@@ -45,6 +45,13 @@ def print_leaderboard(board: Leaderboard, out: TextIO) -> None:
     if len(board.tasks) > 1:
         _print_overall(board, out)
     _print_code_outcomes(board, out)
+    for task in board.tasks:
+        if task.cut_off:
+            print(
+                f"{printable(task.task)}: {counted(task.cut_off, 'answer')} of {task.total:,} cut "
+                "off, because the model may write no more; look at them, or raise its limit.",
+                file=out,
+            )
 
 
 def _print_overall(board: Leaderboard, out: TextIO) -> None:
@@ -57,7 +64,9 @@ def _print_overall(board: Leaderboard, out: TextIO) -> None:
         f"normalized {shown_score(board.overall_normalized_score)}",
         file=out,
     )
-    if means.micro.mean is not None:
+    if len({task.high_score for task in board.tasks}) > 1:
+        print("The tasks have different scales: the normalized score is the one to read.", file=out)
+    elif means.micro.mean is not None:
         print(
             f"mean over all {means.micro.n:,} rows {shown_score(means.micro.mean)}"
             f"{_with_error(means.micro)}",

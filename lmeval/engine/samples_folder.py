@@ -19,7 +19,7 @@ from typing import Any
 
 from lmeval.api import strict_json
 from lmeval.api.errors import InvalidValueError, ResultsError
-from lmeval.api.leaderboard_file import plain, row_to_json
+from lmeval.api.leaderboard_file import differing_settings, plain, row_to_json
 from lmeval.api.task import ExampleScore, ScoreData
 from lmeval.engine.samples import (
     ENDING,
@@ -89,7 +89,7 @@ class SamplesFolder:
         if old.get("schema") != SCHEMA:
             raise ResultsError(f"{path} exists and holds no samples; {advice}")
         new = strict_json.parse(strict_json.dumps(self._heads[task]), lone_surrogates=True)
-        keys = [key for key in new if key not in _NOT_COMPARED and new[key] != old.get(key)]
+        keys = differing_settings(new, old, _NOT_COMPARED)
         if keys:
             raise ResultsError(
                 f"{path} holds the samples of another run, which differs in {', '.join(keys)}; "

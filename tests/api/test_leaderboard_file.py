@@ -113,7 +113,7 @@ def test_the_same_run_may_be_written_again(board, tmp_path):
         ({"adapter": "other"}, "adapter"),
         ({"fingerprint": "toy-2"}, "fingerprint"),
         ({"seed": 4}, "seed"),
-        ({"flags": {"shots": ["2"]}}, "flags"),
+        ({"flags": {"shots": ["2"]}}, "--shots"),
     ],
 )
 def test_another_run_is_not_overwritten_silently(board, tmp_path, change, named):

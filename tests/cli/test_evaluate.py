@@ -180,9 +180,9 @@ PLAIN_RUN = ["--task", "arithmetic", "--model", "toy"]
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        (["--timeout_s", "20"], "differs in flags"),
-        (["--max_retries", "2"], "differs in flags"),
-        (["--allow_code_exec"], "differs in flags"),
+        (["--timeout_s", "20"], "differs in --timeout_s;"),
+        (["--max_retries", "2"], "differs in --max_retries;"),
+        (["--allow_code_exec"], "differs in --"),
         (["--model_args", ""], None),
         (["--batch_size", "3", "--concurrency", "2", "--parallel_tasks", "2"], None),
         (["--nocache", "--quiet", "--max_consecutive_failures", "7"], None),
@@ -210,7 +210,7 @@ def test_limits_of_code_that_runs_make_another_run(lmeval, changed):
     assert lmeval("evaluate", *arguments) == 0
     assert board(lmeval.folder)["flags"]["code_exec_wall_s"] == 10.0
     assert lmeval("evaluate", *arguments, *changed) == 2
-    assert "differs in flags" in lmeval.err
+    assert f"differs in {changed[0]};" in lmeval.err
     assert lmeval("evaluate", *arguments, "--code_exec_workers", "1") == 0
 
 
@@ -220,7 +220,7 @@ def test_the_model_is_recorded_as_it_was_named(lmeval):
     assert lmeval("evaluate", "--task", "arithmetic", "--model", "own.py:Silent") == 0
     assert board(lmeval.folder)["flags"]["model"] == "own.py:Silent"
     assert lmeval("evaluate", "--task", "arithmetic", "--model", "other.py:Silent") == 2
-    assert "differs in flags" in lmeval.err
+    assert "differs in --model;" in lmeval.err
 
 
 def test_answers_in_a_file_are_not_discarded_silently(lmeval):
