@@ -265,9 +265,9 @@ class Task(abc.ABC):
 
     A subclass implements the two methods below; nothing else is required. If `evaluate_model` also
     takes `max_examples` or `random_seed`, as BIG-bench's tasks do, the command line's flags of that
-    meaning are passed on. If it takes `on_scored`, it is given an `OnScored` while samples are
-    written, and None or nothing otherwise; it calls that, from its own thread, with the answers as
-    it scores them, so that a run which breaks off leaves them behind.
+    meaning are passed on. If it takes `on_scored` (default None), it is given an `OnScored` where
+    samples are written, and calls it in its own thread with answers as soon as it has scored them,
+    so that a run which breaks off leaves them behind.
     """
 
     @abc.abstractmethod

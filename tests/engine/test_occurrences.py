@@ -53,7 +53,7 @@ def test_a_key_whose_hash_is_zero_is_counted():
     assert Occurrences().count([zero, zero, zero]) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("n", [6, 7, 1000, 98_304, 98_305])
+@pytest.mark.parametrize("n", [5, 6, 7, 1000, 50_000])
 def test_the_table_grows_and_forgets_nothing(n):
     keys = [digest(number) for number in range(n)]
     occurrences = Occurrences()
@@ -61,8 +61,8 @@ def test_the_table_grows_and_forgets_nothing(n):
     assert occurrences.count(keys) == [1] * n
 
 
-def test_a_key_takes_at_most_22_bytes_until_it_occurs_again():
+def test_a_key_takes_at_most_21_bytes_until_it_occurs_again():
     occurrences = Occurrences()
     for n in range(1000, 20_001, 1000):
         occurrences.count([digest(number) for number in range(n - 1000, n)])
-        assert sum(map(sys.getsizeof, vars(occurrences).values())) <= 22 * n + 500
+        assert sum(map(sys.getsizeof, vars(occurrences).values())) <= 21 * n + 500
