@@ -3,8 +3,10 @@
 
 import base64
 import contextlib
+import email.parser
 import gzip
 import http.client
+import io
 import json
 import shutil
 import socket
@@ -16,10 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scripted_server import Reply, ScriptedServer
 
 from lmeval.api.errors import ModelError, TransientModelError
 from lmeval.models.http import HttpTransport
+from lmeval.models.http_pool import parse_headers
 
 Handler = Callable[[socket.socket], None]
 
@@ -102,6 +107,74 @@ def test_a_body_of_any_size_arrives(n_bytes: int, sent: list[bytes]) -> None:
         assert HttpTransport(server.url).post("/x", body) == body
     # A large body is not copied behind its head.
     assert len(sent) == (1 if n_bytes < 2**16 else 2)
+
+
+# --- Headers of replies --------------------------------------------------------------------------
+
+NAMES = st.sampled_from(
+    ["A", "set-cookie", "X_1", "Content-Type", "", "From ", " B", "\xe9", "a b"]
+)
+ODD_VALUES = ["", " ", "\t", " a ", "multipart/mixed; boundary=x", ": ", "\r", "\x0b", "\x85", "\0"]
+VALUES = st.sampled_from(ODD_VALUES) | st.text(st.characters(max_codepoint=255), max_size=5)
+LINES = st.tuples(NAMES, st.sampled_from([":", ": ", ""]), VALUES, st.sampled_from(["\r\n", "\n"]))
+HEADS = st.lists(LINES.map("".join), max_size=6).map("".join)
+
+
+@given(HEADS, st.sampled_from(["\r\n", "\n", ""]))
+def test_headers_are_those_of_the_standard_library(head: str, end: str) -> None:
+    data = (head + end).encode("latin-1") + b"body"
+    streams = [io.BufferedReader(io.BytesIO(data)) for _ in range(2)]  # type: ignore[arg-type]
+    expected = http.client.parse_headers(streams[0])
+    found = parse_headers(streams[1])
+    assert found.items() == expected.items()
+    assert streams[1].read() == streams[0].read()
+
+
+@pytest.mark.parametrize("n_headers", [0, 1, 99, 100, 101])
+def test_too_many_headers_are_refused_as_by_the_standard_library(n_headers: int) -> None:
+    data = b"".join(b"N%d: %d\r\n" % (n, n) for n in range(n_headers)) + b"\r\n"
+    outcomes = []
+    for parse in (http.client.parse_headers, parse_headers):
+        try:
+            outcomes.append(parse(io.BufferedReader(io.BytesIO(data))).items())  # type: ignore
+        except http.client.HTTPException as fault:
+            outcomes.append(str(fault))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_plain_headers_do_not_go_through_the_parser_for_email(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("parsed as e-mail")
+
+    def handle(connection: socket.socket) -> None:
+        with connection:
+            read_request(connection)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nA: b c\r\nContent-Length: 2\r\n\r\n{}")
+
+    monkeypatch.setattr(email.parser.Parser, "parsestr", fail)
+    with listening(handle) as port:
+        assert HttpTransport(f"http://127.0.0.1:{port}/v1").post("/x", {}) == {}
+
+
+def test_a_head_that_comes_byte_by_byte() -> None:
+    reply = b"HTTP/1.1 429 No\r\nA: b\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\n{}"
+
+    def handle(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connection:
+            for _ in range(2):
+                read_request(connection)
+                for byte in reply:
+                    connection.sendall(bytes([byte]))
+
+    with listening(handle) as port:
+        transport = HttpTransport(f"http://127.0.0.1:{port}/v1")
+        for _ in range(2):
+            with pytest.raises(TransientModelError, match="429") as caught:
+                transport.post("/x", {})
+            assert caught.value.retry_after == 7
 
 
 # --- Connections that stay open ------------------------------------------------------------------
