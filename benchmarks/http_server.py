@@ -5,71 +5,121 @@ usage: python benchmarks/http_server.py [MILLISECONDS]
 
 Prints one line of JSON, {"port": N}, when it listens on the loopback interface. Every POST is
 answered after the given time (50 ms) in the form of its interface, /v1/completions or
-/v1/chat/completions, with a text that depends on the prompt. Requests are not checked.
+/v1/chat/completions, with a text that depends on the request. Requests are not checked.
 """
 
 from __future__ import annotations
 
-import asyncio
+import collections
 import json
+import select
+import selectors
+import socket
 import sys
+import time
 import zlib
-from typing import Any
 
-_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-
-
-def reply_to(path: bytes, body: dict[str, Any]) -> dict[str, Any]:
-    """The reply in the form of the interface."""
-    asked = body.get("prompt", body.get("messages"))
-    text = f"answer {zlib.crc32(json.dumps(asked).encode()):08x}"
-    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
-    if path.endswith(b"/chat/completions"):
-        choice["message"] = {"role": "assistant", "content": text}
-    else:
-        choice["text"] = text
-    return {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+_FORM = (
+    b'{"choices": [{"index": 0, "finish_reason": "stop", %b}], '
+    b'"usage": {"prompt_tokens": 1, "completion_tokens": 1}}'
+)
+_CHAT = b'"message": {"role": "assistant", "content": "answer %08x"}'
+_TEXT = b'"text": "answer %08x"'
 
 
-class LoadServer(asyncio.Protocol):
-    """One connection; requests on it are answered one after another."""
+def reply_to(head: bytes, body: bytes) -> bytes:
+    """The reply in the form of the interface that the request names."""
+    path = head.split(b" ", 2)[1]
+    choice = _CHAT if path.endswith(b"/chat/completions") else _TEXT
+    reply = _FORM % (choice % zlib.crc32(body))
+    return _HEAD % (len(reply), reply)
 
-    delay_s = 0.05
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the connection."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-        self._buffer = b""
+def split_request(data: bytes) -> tuple[bytes, bytes, bytes] | None:
+    """Head and body of the first request, and what follows it; None if it is not yet whole."""
+    head, found, rest = data.partition(b"\r\n\r\n")
+    if not found:
+        return None
+    _, _, after = head.lower().partition(b"\r\ncontent-length:")
+    length = int(after.split(b"\r\n", 1)[0])
+    return (head, rest[:length], rest[length:]) if len(rest) >= length else None
 
-    def data_received(self, data: bytes) -> None:
-        """Answer each whole request after a while."""
-        self._buffer += data
+
+class LoadServer:
+    """One thread for all connections; requests on each are answered one after another.
+
+    asyncio costs twice the CPU, which a test on one machine takes from the client, and it waits in
+    whole milliseconds.
+
+    Args:
+      delay_s: seconds from a request's last byte to its reply.
+    """
+
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._unfinished: dict[socket.socket, bytes] = {}
+        # All wait equally long, so that the first to come is the first to be answered.
+        self._due: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._listener.getsockname()[1])
+
+    def serve(self) -> None:
+        """Answer until the process is ended."""
         while True:
-            head, found, rest = self._buffer.partition(b"\r\n\r\n")
-            if not found:
-                return
-            _, _, after = head.lower().partition(b"\r\ncontent-length:")
-            length = int(after.split(b"\r\n", 1)[0])
-            if len(rest) < length:
-                return
-            self._buffer = rest[length:]
-            path = head.split(b" ", 2)[1]
-            reply = json.dumps(reply_to(path, json.loads(rest[:length]))).encode()
-            asyncio.get_running_loop().call_later(
-                self.delay_s, self._transport.write, _HEAD % len(reply) + reply
-            )
+            wait_s = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
+            # A selector's own waiting time is rounded up to a millisecond; select's is not.
+            select.select([self._selector], [], [], wait_s)
+            for key, _ in self._selector.select(0):
+                if key.fileobj is self._listener:
+                    connection, _ = self._listener.accept()
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self._selector.register(connection, selectors.EVENT_READ)
+                else:
+                    assert isinstance(key.fileobj, socket.socket)
+                    self._receive(key.fileobj)
+            self._answer()
+
+    def _receive(self, connection: socket.socket) -> None:
+        try:
+            data = connection.recv(2**18)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._unfinished.pop(connection, None)
+            self._selector.unregister(connection)
+            connection.close()
+            return
+        data = self._unfinished.pop(connection, b"") + data
+        while request := split_request(data):
+            head, body, data = request
+            due = time.monotonic() + self._delay_s
+            self._due.append((due, connection, reply_to(head, body)))
+        if data:
+            self._unfinished[connection] = data
+
+    def _answer(self) -> None:
+        now = time.monotonic()
+        while self._due and self._due[0][0] <= now:
+            _, connection, reply = self._due.popleft()
+            try:
+                connection.sendall(reply)
+            except OSError:  # the client is gone
+                continue
 
 
-async def serve() -> None:
+def main() -> None:
     """Listen until the process is ended."""
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(LoadServer, "127.0.0.1", 0, backlog=1024)
-    print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)
-    await server.serve_forever()
+    server = LoadServer(float(sys.argv[1]) / 1000 if len(sys.argv) > 1 else 0.05)
+    print(json.dumps({"port": server.port}), flush=True)
+    server.serve()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        LoadServer.delay_s = float(sys.argv[1]) / 1000
-    asyncio.run(serve())
+    main()

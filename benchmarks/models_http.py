@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests a second and CPU a request against a server that takes 50 ms, beside lm-eval.
 
-usage: python benchmarks/models_http.py [--concurrency 32,64,128] [--seconds 4] [--only WORD]
+usage: python benchmarks/models_http.py [--concurrency 32,64,128] [--seconds 4] [--repeats 3]
+                                        [--only WORD]
 
-Ideal is concurrency / 50 ms. CPU is that of the asking process. "bare sockets" is the least that a
-Python program can do with threads: what it misses of the ideal is the machine's and the server's.
+Ideal is concurrency / 50 ms. CPU is that of the asking process. All are measured in turn, several
+times; each figure is the median, and the best stands in brackets. "bare sockets" is http.client and
+nothing around it: what it misses of the ideal is the machine's and the server's.
 lm-eval is measured where it is installed (pip install 'lm-eval[api]').
 """
 
@@ -14,17 +16,19 @@ import argparse
 import contextlib
 import http.client
 import importlib.util
-import itertools
 import json
 import logging
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+import attrs
 
 DELAY_S = 0.05
 Contender = Callable[[str, int, Sequence[str]], None]
@@ -115,6 +119,8 @@ CONTENDERS: dict[str, Contender] = {
     "lmeval, engine": lmeval_engine,
     "lm-eval, local-completions": lm_eval,
 }
+LM_EVAL_NEEDS = ("lm_eval", "aiohttp", "requests", "tenacity", "tqdm")
+"""Without these it fails in the midst of a run."""
 
 
 @contextlib.contextmanager
@@ -136,16 +142,48 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(contender: Contender, url: str, concurrency: int, n_requests: int) -> tuple[float, ...]:
-    """Requests a second, that as a part of the ideal, CPU milliseconds a request."""
-    numbers = itertools.count()
-    prompts = [f"{next(numbers)}. What is the capital of France? " * 4 for _ in range(n_requests)]
-    contender(url, concurrency, prompts[:concurrency])  # imports and the first connections
+@attrs.frozen
+class Figures:
+    """What a measurement gives."""
+
+    rate: float
+    """Requests a second."""
+    share: float
+    """The rate as a part of the ideal one."""
+    cpu_ms: float
+    """CPU milliseconds a request."""
+
+
+def measure(contender: Contender, url: str, concurrency: int, n_requests: int) -> Figures:
+    """Let a contender ask `n_requests` times."""
+    prompts = [f"{number}. What is the capital of France? " * 4 for number in range(n_requests)]
+    contender(url, concurrency, prompts[:concurrency])  # what is imported at the first call
     cpu, started = cpu_s(), time.perf_counter()
     contender(url, concurrency, prompts)
-    elapsed = time.perf_counter() - started
-    rate = n_requests / elapsed
-    return rate, rate * DELAY_S / concurrency, (cpu_s() - cpu) * 1000 / n_requests
+    rate = n_requests / (time.perf_counter() - started)
+    return Figures(rate, rate * DELAY_S / concurrency, (cpu_s() - cpu) * 1000 / n_requests)
+
+
+def line(name: str, concurrency: int, measured: Sequence[Figures]) -> str:
+    """A line of the table."""
+    rate = statistics.median(one.rate for one in measured)
+    share = statistics.median(one.share for one in measured)
+    cpu_ms = statistics.median(one.cpu_ms for one in measured)
+    best_share = f"({max(one.share for one in measured):.1%})"
+    best_cpu_ms = f"({min(one.cpu_ms for one in measured):.3f})"
+    figures = f"{rate:12.0f}{share:10.1%}{best_share:>9}{cpu_ms:8.3f}{best_cpu_ms:>8}"
+    return f"{name:28}{concurrency:8}{figures}"
+
+
+def measurable(word: str) -> dict[str, Contender]:
+    """The contenders with `word` in their names; says which of them cannot be measured."""
+    found = {name: contender for name, contender in CONTENDERS.items() if word in name}
+    missing = [name for name in LM_EVAL_NEEDS if importlib.util.find_spec(name) is None]
+    for name in [name for name, contender in found.items() if contender is lm_eval and missing]:
+        del found[name]
+        said = f"{', '.join(missing)} not installed (pip install 'lm-eval[api]')"
+        print(f"{name}: not measured, {said}\n")
+    return found
 
 
 def main() -> None:
@@ -153,23 +191,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--concurrency", default="32,64,128")
     parser.add_argument("--seconds", type=float, default=4, help="ideal time of a measurement")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each")
     parser.add_argument("--only", default="", help="a word in the names of those to measure")
     options = parser.parse_args()
     os.environ.pop("OPENAI_API_KEY", None)
     logging.disable(logging.WARNING)
     print(f"load of the machine at the start: {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs\n")
-    print(f"{'':28}{'at once':>8}{'requests/s':>12}{'of ideal':>10}{'CPU ms':>8}")
+    contenders = measurable(options.only)
+    print(f"{'':28}{'at once':>8}{'requests/s':>12}{'of ideal':>10}{'':9}{'CPU ms':>8}")
     with load_server() as url:
         for concurrency in map(int, options.concurrency.split(",")):
             n_requests = int(options.seconds * concurrency / DELAY_S)
-            for name, contender in CONTENDERS.items():
-                if options.only not in name:
-                    continue
-                if contender is lm_eval and importlib.util.find_spec("lm_eval") is None:
-                    print(f"{name:28}{concurrency:8}   not installed")
-                    continue
-                rate, part, cpu = measure(contender, url, concurrency, n_requests)
-                print(f"{name:28}{concurrency:8}{rate:12.0f}{part:10.1%}{cpu:8.3f}", flush=True)
+            measured: dict[str, list[Figures]] = {name: [] for name in contenders}
+            for _ in range(options.repeats):
+                for name, contender in contenders.items():
+                    measured[name].append(measure(contender, url, concurrency, n_requests))
+            for name, figures in measured.items():
+                print(line(name, concurrency, figures), flush=True)
 
 
 if __name__ == "__main__":
