@@ -44,7 +44,8 @@ class ScoredAnswers:
           examples: for each prompt its example.
           samples_per_example: how many samples there are.
           metrics: those that score each answer by itself.
-          preferred_score: the score that stands for an answer; the first metric's if it is of none.
+          preferred_score: the score that stands for the task: a metric's, which is then that of an
+            answer, pass@k, which is made of the first metric's, or one that no answer has.
           reader: finds in a text what is to be scored.
           sandbox: where code may run.
         """
@@ -56,7 +57,8 @@ class ScoredAnswers:
         self._samples_per_example = samples_per_example
         self._metrics = metrics
         self._names = {metric.name: place for place, metric in enumerate(metrics)}
-        self._preferred = self._names.get(preferred_score, 0)
+        is_pass_at_k = preferred_score.startswith("pass@")
+        self._preferred = self._names.get(preferred_score, 0 if is_pass_at_k else None)
         self._reader = reader
         self._sandbox = sandbox
 
@@ -98,7 +100,7 @@ class ScoredAnswers:
         example = answer.example
         return ExampleScore(
             id=example.id,
-            score=scores[self._preferred].score if scores else None,
+            score=None if self._preferred is None else scores[self._preferred].score,
             prompt=self._prompts[place],
             prediction=answer.prediction,
             targets=example.targets,
@@ -111,7 +113,7 @@ class ScoredAnswers:
             cluster=cluster_of(example),
             scores=(
                 {name: scores[position].score for name, position in self._names.items()}
-                if len(self._names) > 1
+                if len(self._names) > 1 or self._preferred is None
                 else {}
             ),
             details=scores[0].details if scores else {},

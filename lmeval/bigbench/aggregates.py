@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from lmeval.api.errors import TaskError
-from lmeval.api.task import AggregateScore, ScoreData, is_finite_number
+from lmeval.api.task import AggregateScore, ScoreData, ScoreWithError, is_finite_number
 
 NORMALIZED = "normalized_aggregate_score"
 """100 x the mean of (preferred score - low) / (high - low) over the sub-tasks."""
@@ -104,4 +104,7 @@ def _mean_normalized(parts: Sequence[ScoreData]) -> float:
 
 
 def _replaced(score: ScoreData, fields: dict[str, Any]) -> ScoreData:
-    return attrs.evolve(score, **fields)
+    replaced = attrs.evolve(score, **fields)
+    if isinstance(replaced, ScoreWithError) and replaced.score != score.score:
+        return attrs.evolve(replaced, stderr=None, ci95=None)  # they were those of another number
+    return replaced

@@ -53,7 +53,8 @@ class Score:
     warnings: Mapping[int, str] = attrs.field(factory=dict)
     """For rows whose score is not what it seems: what is to be known."""
     counted: RowsStatistic | None = attrs.field(default=None, eq=False, repr=False)
-    """The score from how often each row counts; None for the plain mean of the rows' scores."""
+    """The score from how often each row counts, for its error; None for the plain mean of the rows'
+    scores, and where no error can be stated."""
 
     @classmethod
     def mean_of(cls, rows: Sequence[float], warnings: Mapping[int, str] | None = None) -> Score:
@@ -124,30 +125,9 @@ def calibration_error(rows: Sequence[ChoiceRow]) -> Score:
         not row.failed and int(np.argmax(_target_probabilities(row))) == int(np.argmax(p))
         for row, p in zip(rows, probabilities, strict=True)
     ]
-    confidences = [float(np.max(p)) for p in probabilities]
-    return Score(
-        expected_calibration_error(confidences, right),
-        counted=_counted_calibration_error(confidences, right),
-    )
-
-
-def _counted_calibration_error(
-    confidences: Sequence[float], right: Sequence[bool]
-) -> RowsStatistic:
-    """`expected_calibration_error`, with what does not depend on the counts done beforehand."""
-    buckets = np.array([_bucket(confidence, N_BUCKETS) for confidence in confidences])
-    excess = np.array(right) - np.array(confidences)
-
-    def error(counts: IntArray) -> float:
-        sums = np.bincount(buckets, counts * excess, N_BUCKETS)
-        return float(np.abs(sums).sum() / counts.sum())
-
-    return error
-
-
-def _bucket(confidence: float, n_buckets: int) -> int:
-    inside = (j for j in range(n_buckets) if confidence < (j + 1) / n_buckets)
-    return next(inside, n_buckets - 1)
+    # No error is stated: redrawn rows look less calibrated than the rows themselves, so that the
+    # bootstrap's interval misses the truth, and often the score (measured, docs/statistics.md).
+    return Score(expected_calibration_error([float(np.max(p)) for p in probabilities], right))
 
 
 def expected_calibration_error(
@@ -160,7 +140,8 @@ def expected_calibration_error(
     """
     buckets: dict[int, list[int]] = {}
     for number, confidence in enumerate(confidences):
-        buckets.setdefault(_bucket(confidence, n_buckets), []).append(number)
+        inside = (j for j in range(n_buckets) if confidence < (j + 1) / n_buckets)
+        buckets.setdefault(next(inside, n_buckets - 1), []).append(number)
     error = 0.0
     for _, members in sorted(buckets.items()):
         accuracy = float(np.mean([right[number] for number in members]))

@@ -22,6 +22,7 @@ from lmeval.api.errors import FailedTaskError, InvalidValueError, LmevalError, T
 from lmeval.api.failures import describe_failure
 from lmeval.api.json_task_checks import TEXT_OPTIONS
 from lmeval.api.model import Model
+from lmeval.api.model_registry import build_model
 from lmeval.api.options import TaskOptions
 from lmeval.api.registry import TaskCatalog, content_hash, inherited_files, load_task
 from lmeval.api.results import Leaderboard, TaskFailure, TaskResult, task_results
@@ -282,7 +283,7 @@ def environment() -> dict[str, str]:
 
 def evaluate(
     tasks: str | Sequence[str],
-    model: Model | Adapter,
+    model: Model | Adapter | str,
     options: TaskOptions | None = None,
     *,
     tasks_dirs: Sequence[str] = (),
@@ -292,7 +293,8 @@ def evaluate(
 
     Args:
       tasks: names, patterns, paths or `all`; one, or several.
-      model: the model, or an object with `name` and `generate(prompts)`.
+      model: the model, an object with `name` and `generate(prompts)`, or what `--model` takes for
+        a model that needs no settings.
       options: shots, limits, seed and so on.
       tasks_dirs: your own tasks folders.
       engine_settings: batch size, concurrency, cache and so on; nothing is cached unless said.
@@ -301,12 +303,15 @@ def evaluate(
       The leaderboard; `write_leaderboard` puts it into a file.
 
     Raises:
-      LmevalError: a task is unknown or faulty, or every task failed.
+      LmevalError: a task is unknown or faulty, the model cannot be built, or every task failed.
     """
     options = options or TaskOptions()
     wanted = [tasks] if isinstance(tasks, str) else list(tasks)
     loaded = load_tasks(wanted, options, tasks_dirs)
-    asked = model if isinstance(model, Model) else AdapterModel(model)
+    if isinstance(model, str):
+        asked = build_model(model)
+    else:
+        asked = model if isinstance(model, Model) else AdapterModel(model)
     flags = {
         field.name: getattr(options, field.name)
         for field in attrs.fields(TaskOptions)

@@ -197,6 +197,13 @@ def test_the_preferred_score_may_be_another_of_a_metric_over_all_rows():
     assert score.score == score.score_dict["macro_f1_target_labels"] != score.score_dict["macro_f1"]
 
 
+def test_rows_have_no_score_where_the_preferred_one_is_over_all_rows():
+    settings = TaskSettings(metrics=("macro_f1",), preferred_score="macro_f1")
+    score = JsonTask("t", rows("a", "b"), settings).evaluate_model(Scripted("a", "a"))
+    assert [row.score for row in score.per_example] == [None, None]
+    assert [row.scores for row in score.per_example] == [{"exact_match": 1}, {"exact_match": 0}]
+
+
 def test_samples_of_one_example_are_redrawn_together():
     labels, answers = "abab" * 5, "abaa" * 5
     once = JsonTask("t", rows(*labels, metric_name="macro_f1"))

@@ -2,7 +2,7 @@
 import pytest
 
 from lmeval.api.errors import TaskError
-from lmeval.api.task import AggregateScore, ScoreData
+from lmeval.api.task import AggregateScore, ScoreData, ScoreWithError
 from lmeval.bigbench.aggregates import NORMALIZED, add_aggregate_scores
 
 
@@ -23,6 +23,16 @@ def test_rows_stay_with_the_score_that_is_completed():
     row = ExampleScore(id="0", score=1.0, prompt="p", prediction="x", targets=("x",))
     (whole,) = add_aggregate_scores("t", [attrs.evolve(score("t"), per_example=(row,))])
     assert whole.per_example == (row,)
+
+
+@pytest.mark.parametrize(("parts", "stderr"), [((), 0.1), ((score("t:a"),), None)])
+def test_an_error_stays_only_with_the_number_that_it_is_of(parts, stderr):
+    own = ScoreWithError({"m": 0.4}, "m", 0, 0.0, 1.0, "t", stderr=0.1, ci95=(0.2, 0.6))
+    whole = next(
+        s for s in add_aggregate_scores("t", [own, *parts]) if isinstance(s, ScoreWithError)
+    )
+    assert whole.stderr == stderr
+    assert (whole.ci95 is None) == (stderr is None)
 
 
 def test_subtasks_are_followed_by_a_mean_for_each_number_of_shots():

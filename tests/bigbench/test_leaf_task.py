@@ -6,6 +6,7 @@ from bigbench_data import TableModel, choice_data, task_data
 
 from lmeval.api.model import Completion, LogProbs
 from lmeval.api.options import TaskOptions
+from lmeval.api.task import ScoreData
 from lmeval.bigbench.leaf_settings import DEFAULT_OUTPUT_REGEX
 from lmeval.bigbench.loading import LoadSettings, load_task_dict
 
@@ -173,21 +174,21 @@ def test_metadata_states_bigbenchs_length_and_the_true_one_is_known():
     assert make(choice_data()).get_task_details().max_input_length_per_query == 0
 
 
-def test_a_score_over_all_rows_brings_its_error():
-    data = choice_data(metrics=["expected_calibration_error"])
-    data["preferred_score"] = "expected_calibration_error"
+def whole_score(metric):
+    data = choice_data(metrics=[metric])
+    data["preferred_score"] = metric
     sure_and_right, sure_and_wrong = [-0.01, -5.0], [-5.0, -0.01]
     model = TableModel(log_probs={"Pick 0": sure_and_right, "Pick 1": sure_and_wrong})
     (score,) = make(data).evaluate_model(model)
+    return score
+
+
+def test_a_score_over_all_rows_brings_its_error():
+    score = whole_score("macro_f1")
     low, high = score.ci95
-    assert 0 < low < score.score < high < 1
+    assert 0 <= low < score.score < high <= 1
     assert 0 < score.stderr < high - low
 
 
-def test_answers_are_given_out_when_a_number_of_shots_is_scored():
-    given = []
-    scores = make(task_data(), shots=(0, 1)).evaluate_model(
-        TableModel(), lambda *part: given.append(part)
-    )
-    assert given == [(score.per_example, score.number_of_shots, "sums") for score in scores]
-    assert [len(rows) for rows, _, _ in given] == [4, 4]
+def test_the_calibration_error_has_none():
+    assert type(whole_score("expected_calibration_error")) is ScoreData

@@ -5,7 +5,7 @@ import pytest
 
 import lmeval
 from lmeval import AdapterModel, ScoreData, Task, TaskMetadata, TaskOptions
-from lmeval.api.errors import LmevalError, TaskError
+from lmeval.api.errors import LmevalError, TaskError, UsageError
 from lmeval.engine.engine import Engine
 from lmeval.engine.run import LoadedTask, run_tasks
 from lmeval.engine.settings import EngineSettings
@@ -49,6 +49,12 @@ def run(*tasks, options=None, **more):
     loaded = [LoadedTask(f"t{number}", task, "hash") for number, task in enumerate(tasks)]
     with Engine(AdapterModel(Mute()), EngineSettings()) as engine:
         return run_tasks(loaded, engine, options or TaskOptions(), **more)
+
+
+def test_a_model_may_be_named():
+    assert lmeval.evaluate("arithmetic", "toy").tasks[0].score == 1.0
+    with pytest.raises(UsageError, match="did you mean toy"):
+        lmeval.evaluate("arithmetic", "toi")
 
 
 def test_one_call_from_names_to_a_leaderboard():
