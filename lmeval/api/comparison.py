@@ -29,6 +29,8 @@ from lmeval.statistics import (
 
 Verdict: TypeAlias = Literal["worse", "better", "no clear change", "not tested"]
 
+_TaskKey: TypeAlias = tuple[str, int]
+"""A task's name and its number of shots."""
 _SAMPLED_TESTS = ("permutation sampled", "randomization")
 
 # What was run and on which model: a difference in these is what a comparison is for.
@@ -47,6 +49,8 @@ class ComparisonOptions:
     """How many random exchanges of the two runs' answers a test draws."""
     allow_changed_tasks: bool = False
     """Whether to compare tasks whose content differs, instead of leaving them out."""
+    any_shots: bool = False
+    """Whether to compare a task that each run has at one number of shots, if not the same one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,6 +63,11 @@ class TaskComparison:
     score_a: float
     """A's reported score, over all of A's rows."""
     score_b: float
+    rows_a: int | None
+    """How many rows A's score is over; None where the task does not hand them out."""
+    rows_b: int | None
+    high_score: float
+    """An extremely good score on the metric's scale."""
     lower_is_better: bool
     result: PairedComparison | UnpairedComparison
     """Over the rows that both have, or of the reported scores where rows are not at hand."""
@@ -95,7 +104,8 @@ class Comparison:
     adapter_b: str
     tasks: tuple[TaskComparison, ...]
     overall: Summary
-    """The mean of the tasks' differences; without a mean if a task stands there twice."""
+    """The mean of the tasks' differences; without a mean if a task stands there twice, or if tasks
+    have different scales."""
     overall_micro: Summary
     """The same with every task weighted by its rows; without a mean if a task is not paired."""
     left_out: Mapping[str, str]
@@ -129,6 +139,8 @@ def compare_leaderboards(
     """
     options = options or ComparisonOptions()
     tasks_a, tasks_b = _by_task(a, "A"), _by_task(b, "B")
+    if options.any_shots:
+        tasks_b = _at_shots_of(tasks_a, tasks_b)
     pairing = pair_keys(tasks_a, tasks_b)
     left_out: dict[str, str] = {}
     compared: list[TaskComparison] = []
@@ -148,15 +160,15 @@ def compare_leaderboards(
         overall=macro_mean(differences),
         overall_micro=micro_mean(differences if all_paired else []),
         left_out=left_out,
-        only_in_a=tuple(_missing(key, b) for key in pairing.only_in_a),
-        only_in_b=tuple(_missing(key, a) for key in pairing.only_in_b),
-        warnings=(*_warnings(a, b), *_resamples_warning(tasks, options)),
+        only_in_a=tuple(_missing(key, tasks_b, b) for key in pairing.only_in_a),
+        only_in_b=tuple(_missing(key, tasks_a, a) for key in pairing.only_in_b),
+        warnings=(*_warnings(a, b), *_scales_warning(tasks), *_resamples_warning(tasks, options)),
         options=options,
     )
 
 
-def _by_task(board: Leaderboard, side: str) -> dict[tuple[str, int], TaskResult]:
-    tasks: dict[tuple[str, int], TaskResult] = {}
+def _by_task(board: Leaderboard, side: str) -> dict[_TaskKey, TaskResult]:
+    tasks: dict[_TaskKey, TaskResult] = {}
     for task in board.tasks:
         key = task.task, task.number_of_shots
         if key in tasks:
@@ -165,10 +177,29 @@ def _by_task(board: Leaderboard, side: str) -> dict[tuple[str, int], TaskResult]
     return tasks
 
 
-def _missing(key: tuple[str, int], other: Leaderboard) -> str:
-    """The label of a task that `other` has no result of, with the reason where it knows one."""
-    reasons = [failure.reason for failure in other.failed_tasks if failure.task == key[0]]
-    return task_label(*key) + (f" (failed in the other: {reasons[0]})" if reasons else "")
+def _at_shots_of(
+    tasks_a: Mapping[_TaskKey, TaskResult], tasks_b: Mapping[_TaskKey, TaskResult]
+) -> dict[_TaskKey, TaskResult]:
+    """B's tasks under A's number of shots, where each of the two has a task at one number only."""
+    moved: dict[_TaskKey, TaskResult] = {}
+    for key, result in tasks_b.items():
+        in_a = [other for other in tasks_a if other[0] == key[0]]
+        in_b = [other for other in tasks_b if other[0] == key[0]]
+        moved[in_a[0] if len(in_a) == len(in_b) == 1 else key] = result
+    return moved
+
+
+def _missing(key: _TaskKey, other_tasks: Mapping[_TaskKey, TaskResult], other: Leaderboard) -> str:
+    """The label of a task that `other` has no result of, with what is known of it there."""
+    name, shots = key
+    reasons = [failure.reason for failure in other.failed_tasks if failure.task == name]
+    if reasons:
+        return f"{task_label(*key)} (failed in the other: {reasons[0]})"
+    others = [str(their_shots) for their_name, their_shots in other_tasks if their_name == name]
+    if others:
+        hint = "" if len(others) > 1 else "; --any_shots compares them"
+        return f"{name} with {shots} shots (the other has {' and '.join(others)}{hint})"
+    return task_label(*key)
 
 
 def _warnings(a: Leaderboard, b: Leaderboard) -> list[str]:
@@ -180,6 +211,16 @@ def _warnings(a: Leaderboard, b: Leaderboard) -> list[str]:
         if first != second:
             warnings.append(f"--{name} is {_shown(first)} in A and {_shown(second)} in B")
     return warnings
+
+
+def _scales_warning(tasks: Sequence[TaskComparison]) -> list[str]:
+    if _have_one_scale(tasks):
+        return []
+    return ["the tasks have different scales, so that there is no mean over them"]
+
+
+def _have_one_scale(tasks: Sequence[TaskComparison]) -> bool:
+    return len({task.high_score for task in tasks}) <= 1
 
 
 def _resamples_warning(tasks: Sequence[TaskComparison], options: ComparisonOptions) -> list[str]:
@@ -223,6 +264,9 @@ def _compare_task(
         metric=first.metric,
         score_a=first.score,
         score_b=second.score,
+        rows_a=first.total,
+        rows_b=second.total,
+        high_score=first.high_score,
         lower_is_better=lower_is_better,
         result=result,
         flips=flipped(rows, lower_is_better),
@@ -248,6 +292,8 @@ def _notes(first: TaskResult, second: TaskResult, rows: PairedRows) -> list[str]
             f"compared on the {len(rows.pairs)} rows that both have; over all of its rows A has "
             f"{first.score:.4f}, B {second.score:.4f}"
         )
+    if first.number_of_shots != second.number_of_shots:
+        notes.append(f"A has {first.number_of_shots} shots, B {second.number_of_shots}")
     if first.sha256 != second.sha256:
         notes.append("the task's content differs between A and B")
     edited = [pair.a.id for pair in rows.pairs if pair.a.targets != pair.b.targets]
@@ -284,8 +330,8 @@ def _verdict(task: TaskComparison, p_value: float | None, alpha: float) -> Verdi
 
 def _independent_differences(tasks: Sequence[TaskComparison]) -> list[Summary]:
     """Each task's difference; none where errors of a mean over them cannot be stated."""
-    if len({task.task for task in tasks}) < len(tasks):
-        # One task at several numbers of shots asks the same rows twice: not independent.
+    # One task at several numbers of shots asks the same rows twice: not independent.
+    if len({task.task for task in tasks}) < len(tasks) or not _have_one_scale(tasks):
         return []
     return [
         Summary(_rows(task.result), task.difference, task.result.stderr, task.result.ci95, None)

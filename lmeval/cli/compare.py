@@ -35,13 +35,19 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_boolean(
         "fail_on_regression",
         False,
-        "Exit with 1 if a task got significantly worse, or gave no result in B.",
+        "Exit with 1 if a task got significantly worse, or has no result in B.",
         flag_values=flag_values,
     )
     flags.DEFINE_boolean(
         "allow_changed_tasks",
         False,
         "Compare tasks whose content differs, too.",
+        flag_values=flag_values,
+    )
+    flags.DEFINE_boolean(
+        "any_shots",
+        False,
+        "Compare a task that A and B have at different numbers of shots.",
         flag_values=flag_values,
     )
     flags.DEFINE_integer(
@@ -73,6 +79,7 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
             seed=flag_values.seed,
             resamples=flag_values.resamples,
             allow_changed_tasks=flag_values.allow_changed_tasks,
+            any_shots=flag_values.any_shots,
         ),
     )
     report = compare_report.Report(comparison, args[0], args[1], flag_values.flips)
@@ -82,4 +89,5 @@ def run(args: list[str], flag_values: flags.FlagValues, out: TextIO) -> int:
     if all(task.verdict == "not tested" for task in comparison.tasks):
         # A gate that looked at nothing must not open.
         raise ResultsError("--fail_on_regression: no task of the two leaderboards could be tested.")
-    return int(bool(comparison.with_verdict("worse")) or bool(after.failed_tasks))
+    is_worse = comparison.with_verdict("worse") or comparison.only_in_a or after.failed_tasks
+    return int(bool(is_worse))

@@ -133,7 +133,9 @@ def _shown_test(task: TaskComparison) -> str:
 
 
 def _shown_rows(task: TaskComparison) -> str:
-    return shown_count(task.result.n) if isinstance(task.result, PairedComparison) else "-"
+    if isinstance(task.result, PairedComparison):
+        return shown_count(task.result.n)
+    return f"{shown_count(task.rows_a)} / {shown_count(task.rows_b)}"
 
 
 _COLUMNS: Mapping[str, Callable[[TaskComparison], str]] = {
@@ -163,10 +165,14 @@ def _conclusions(comparison: Comparison) -> Iterator[str]:
         for verdict in ("worse", "better", "no clear change", "not tested")
     }
     alpha = comparison.options.alpha
-    yield (
-        f"{counts['worse']} worse, {counts['better']} better, {counts['no clear change']} without "
-        f"a clear change, {counts['not tested']} not tested (level {alpha:g} over all, Holm)"
-    )
+    if not comparison.tasks:
+        yield "Nothing could be compared: A and B have no task in common that fits."
+    else:
+        yield (
+            f"{counts['worse']} worse, {counts['better']} better, "
+            f"{counts['no clear change']} without a clear change, "
+            f"{counts['not tested']} not tested (level {alpha:g} over all, Holm)"
+        )
     if len(comparison.tasks) > 1:
         means = {
             f"mean over {len(comparison.tasks)} tasks": comparison.overall,
@@ -273,6 +279,8 @@ def _task_json(task: TaskComparison, flips: int) -> dict[str, Any]:
         "metric": task.metric,
         "score_a": task.score_a,
         "score_b": task.score_b,
+        "rows_a": task.rows_a,
+        "rows_b": task.rows_b,
         "lower_is_better": task.lower_is_better,
         "paired": isinstance(task.result, PairedComparison),
         **attrs.asdict(task.result),

@@ -427,6 +427,16 @@ def test_a_score_that_cannot_be_made_anew_is_compared_by_its_error():
     assert result.result.stderr == pytest.approx(math.hypot(0.01, 0.01))
 
 
+def test_tasks_on_different_scales_have_no_mean():
+    def tasks(score):
+        rows = rows_of([score, 1.0])
+        return task(rows, name="a"), task(rows, name="b", high_score=100.0)
+
+    comparison = compare_leaderboards(board(*tasks(1.0)), board(*tasks(0.0)))
+    assert (comparison.overall.mean, comparison.overall_micro.mean) == (None, None)
+    assert any("different scales" in warning for warning in comparison.warnings)
+
+
 def test_rows_without_scores_of_their_own_are_not_tested():
     a, b = task(rows_of([1, 0])), task(rows_of([0, 0]))
     unscored = tuple((part, attrs.evolve(row, score=None)) for part, row in b.per_example)

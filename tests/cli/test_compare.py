@@ -34,16 +34,18 @@ def rows_of(scores, predictions=None):
     )
 
 
-def write(path, scores, predictions=None, name="t", rows=True, sha256="same", **fields):
+def write(
+    path, scores, predictions=None, name="t", rows=True, sha256="same", shots=0, more=(), **fields
+):
     mean = math.fsum(scores) / len(scores)
     data = ScoreData(
-        {"exact_match": mean}, "exact_match", 0, 0.0, 1.0, "", rows_of(scores, predictions)
+        {"exact_match": mean}, "exact_match", shots, 0.0, 1.0, "", rows_of(scores, predictions)
     )
     board = Leaderboard(
         adapter=fields.pop("adapter", "model"),
         model=ModelData(model_family="test", model_name="test"),
         fingerprint=None,
-        tasks=tuple(task_results(name, data, sha256)),
+        tasks=tuple(task_results(each, data, sha256)[0] for each in (name, *more)),
         **fields,
     )
     write_leaderboard(board, path, include_per_example=rows)
@@ -101,6 +103,40 @@ def test_an_improvement_or_a_change_that_may_be_chance_does_not_fail(worse_pair,
 
 def test_the_level_decides(worse_pair):
     assert run(*worse_pair, "--fail_on_regression", "--alpha=0.0001")[0] == 0
+
+
+def test_a_task_that_is_not_in_b_does_not_pass_the_gate(worse_pair, tmp_path):
+    both = write(tmp_path / "both.json", [1.0] * 30, more=["u"])
+    assert run(both, worse_pair[0])[0] == 0
+    assert run(both, worse_pair[0], "--fail_on_regression")[0] == 1
+    assert run(worse_pair[0], both, "--fail_on_regression")[0] == 0
+
+
+def test_runs_without_a_common_task_say_so(worse_pair, tmp_path):
+    code, text = run(worse_pair[0], write(tmp_path / "c.json", [1.0], name="other"))
+    assert code == 0
+    assert "Nothing could be compared" in text
+    assert "0 worse" not in text
+
+
+def test_other_shots_are_compared_on_request(tmp_path):
+    zero, two = (
+        write(tmp_path / "0.json", [1.0, 0.0]),
+        write(tmp_path / "2.json", [1.0] * 2, shots=2),
+    )
+    _, text = run(zero, two)
+    assert "only in A: t with 0 shots (the other has 2; --any_shots compares them)" in text
+    _, text = run(zero, two, "--any_shots")
+    assert "t: A has 0 shots, B 2" in text
+    assert "+0.5000" in text
+
+
+def test_unpaired_runs_show_their_rows(tmp_path):
+    a = write(tmp_path / "a.json", [1.0, 0.0], rows=False)
+    b = write(tmp_path / "b.json", [1.0] * 1200, rows=False)
+    assert "2 / 1,200" in run(a, b)[1]
+    task = json.loads(run(a, b, "--format", "json")[1])["tasks"][0]
+    assert (task["rows_a"], task["rows_b"]) == (2, 1200)
 
 
 def test_a_gate_that_could_test_nothing_does_not_open(tmp_path):
