@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import mmap
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import FileIO
+from io import BufferedReader, BytesIO, FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from lmeval.api import strict_json
 from lmeval.api.errors import InvalidValueError, ResultsError
@@ -34,6 +33,7 @@ from lmeval.engine.samples import (
 
 _NOT_COMPARED = ("schema", "task", "environment", "timestamp", "position")
 _ROWS_AT_ONCE = 1000
+_READ_AT_ONCE = 2048
 
 
 class SamplesFolder:
@@ -46,8 +46,8 @@ class SamplesFolder:
       overwrite: replace files of another configuration.
 
     Raises:
-      ResultsError: the folder cannot be made, or holds a task's file of another configuration and
-        `overwrite` is off.
+      ResultsError: the folder cannot be made, or holds a task's file that is write-protected, or
+        one of another configuration and `overwrite` is off.
     """
 
     def __init__(
@@ -68,8 +68,12 @@ class SamplesFolder:
             raise ResultsError(
                 f"{folder}: cannot be made a folder of samples: {error.strerror or error}."
             ) from None
-        if not overwrite:
-            for task in tasks:
+        for task in tasks:
+            path = self.path(task)
+            if os.path.exists(path) and not os.access(path, os.W_OK):
+                # Renaming would replace it all the same.
+                raise ResultsError(f"{path}: is write-protected; choose another folder.")
+            if not overwrite:
                 self._refuse_other_run(task)
 
     def path(self, task: str) -> Path:
@@ -194,7 +198,7 @@ class SamplesWriter:
         try:
             while left:
                 left = left[file.write(left) or 0 :]
-        except BaseException:
+        except OSError:
             with contextlib.suppress(OSError):
                 file.truncate(self._size)  # half a line would spoil what comes after it
             raise
@@ -213,7 +217,7 @@ class SamplesWriter:
     def _whole(self, scores: Sequence[ScoreData], failures: tuple[int, int]) -> Iterator[bytes]:
         yield self._head
         places = dict(zip(map(id, self._rows), self._places, strict=True))
-        with self._appended() as data:
+        with self._appended() as appended:
             for number, score in enumerate(scores):
                 facts: dict[str, Any] = {"task": self._task, "part": number}
                 if len(scores) > 1:
@@ -224,17 +228,16 @@ class SamplesWriter:
                     if place is None:
                         yield opening + _body(row)
                     else:
-                        yield opening + data[place : data.find(b"\n", place) + 1]
+                        appended.seek(place)
+                        yield opening + appended.readline()
         yield line_of({"scores": [score_to_json(score) for score in scores], "failures": failures})
 
-    @contextlib.contextmanager
-    def _appended(self) -> Iterator[bytes | mmap.mmap]:
-        """What was appended so far."""
+    def _appended(self) -> BinaryIO:
+        """What was appended; it closes the file, which is not needed afterwards."""
         if self._file is None:
-            yield b""
-        else:
-            with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                yield data
+            return BytesIO()
+        # A small buffer, because the next answer may stand anywhere.
+        return BufferedReader(self._file, _READ_AT_ONCE)
 
     def _close(self) -> None:
         if self._file is not None:

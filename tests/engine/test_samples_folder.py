@@ -159,6 +159,14 @@ def test_an_unfinished_file_belongs_to_its_run_too(tmp_path):
         folder_in(tmp_path, fingerprint="g")
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_write_protected_file_is_not_replaced(tmp_path, monkeypatch, overwrite):
+    finished(tmp_path, "kept")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everything
+    with pytest.raises(ResultsError, match="is write-protected; choose another folder"):
+        folder_in(tmp_path, overwrite=overwrite)
+
+
 FULL_DISK = """
     import resource, signal, sys
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
