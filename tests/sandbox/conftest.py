@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import os
 import pathlib
 
 import pytest
@@ -29,12 +28,6 @@ def descendants(pid: int) -> set[int]:
         level = {child for child, (parent, _) in known.items() if parent in level}
         found |= level
     return {child for child in found if known[child][1] != "Z"}
-
-
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process and of its children that have ended."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture(scope="session")
