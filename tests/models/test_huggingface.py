@@ -389,6 +389,9 @@ def test_a_closed_model_holds_nothing(folders):
         ({"path": "llama", "context_length": 1}, "'context_length' must be at least 2"),
         ({"path": "llama/config.json"}, "must be a .gguf"),
         ({"path": "empty"}, "cannot be loaded"),
+        ({"path": "empty/lama"}, "the folder empty holds none"),
+        ({"path": "nobody/lama"}, "no file or folder of that name here"),
+        ({"path": "empty/lama", "revision": "main"}, "no file or folder of that name here"),
         ({"path": "encoder_decoder"}, "only causal language models"),
     ],
 )

@@ -78,6 +78,12 @@ def find_source(settings: Settings) -> Source:
     )
     if not is_hub_name:
         raise ModelError(f"The model {settings.path} does not exist: no such file or folder.")
+    if settings.revision is None and "/" in name and path.parent.is_dir():
+        # The hub would be asked again and again, and then only its own troubles told.
+        raise ModelError(
+            f"The model {settings.path} does not exist: the folder {path.parent} holds none; for "
+            "a model of that name on the hub, say revision=main."
+        )
     return Source(name, arguments, gguf)
 
 
@@ -109,15 +115,16 @@ def load(settings: Settings, source: Source) -> tuple[Any, Any]:
     except ImportError as error:
         if source.gguf:
             raise MissingExtraError("Loading a GGUF file", "hf") from error
-        raise ModelError(_failure(settings, error)) from error
+        raise ModelError(_failure(settings, source, error)) from error
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        raise ModelError(_failure(settings, error)) from error
+        raise ModelError(_failure(settings, source, error)) from error
     return model.eval().requires_grad_(False), tokenizer
 
 
-def _failure(settings: Settings, error: Exception) -> str:
+def _failure(settings: Settings, source: Source, error: Exception) -> str:
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return f"The model {settings.path} cannot be loaded: {reason}"
+    is_here = "" if source.local else " (there is no file or folder of that name here)"
+    return f"The model {settings.path}{is_here} cannot be loaded: {reason}"
 
 
 def _device(name: str) -> Any:
