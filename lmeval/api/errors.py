@@ -131,6 +131,13 @@ class TransientModelError(ModelError):
         self.retry_after = retry_after
 
 
+class UnreachableModelError(TransientModelError):
+    """Nobody is there to ask: no connection, so that no request can have been received.
+
+    When it has not passed after all attempts, the engine ends the run.
+    """
+
+
 class ResultsError(LmevalError):
     """A leaderboard or sample file that cannot be read, or must not be overwritten."""
 

@@ -54,11 +54,13 @@ class Model(abc.ABC):
       max_concurrency: how many calls may run at once on this object, from as many threads.
       deterministic: whether the same request always gets the same answer.
       is_costly: whether an answer is worth storing; False for recorded answers, say.
+      keeps_order: whether requests must come in the tasks' order; else the longest come first.
     """
 
     max_concurrency: int = 1
     deterministic: bool = False
     is_costly: bool = True
+    keeps_order: bool = False
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from lmeval.api.errors import UnreachableModelError
 from lmeval.api.model import Model, ModelData
 from lmeval.engine.cache import AnswerStore, NewAnswer
 from lmeval.engine.executors import Workers
@@ -131,6 +132,14 @@ class Engine(Asker):
                 ticket.fail(self._stopped)
         self._workers.stop()
 
+    def interrupt(self) -> None:
+        """End the run as a first Ctrl-C wants it: calls under way are finished and kept."""
+        self.stop(f"Interrupted; {self._how_it_goes_on()}.")
+        if not self._drained and (n_calls := self._workers.calls_under_way()):
+            calls = "1 call" if n_calls == 1 else f"{n_calls} calls"
+            self.notice(f"Waiting for {calls} under way to finish; Ctrl-C again ends at once.")
+        self.drain()
+
     def drain(self) -> None:
         """After `stop`: wait until the calls under way are over and their answers kept.
 
@@ -184,6 +193,14 @@ class Engine(Asker):
     def broken(self, failure: BaseException) -> None:
         """End everything with `failure`."""
         self.stop(failure)
+
+    def unreachable(self, fault: UnreachableModelError, attempts: int) -> None:
+        """Stop, because the model was not there at any of the attempts."""
+        said = str(fault).rstrip(".")
+        self.stop(
+            f"Stopped after {attempts} attempts to reach the model: {said}; see that it runs, and "
+            f"{self._how_it_goes_on()}."
+        )
 
     def notice(self, message: str) -> None:
         """Pass a sentence on to whoever shows progress."""
@@ -241,8 +258,7 @@ class Engine(Asker):
                 if longest_step_s < math.inf and (part := self._take_arrived(ticket)):
                     yield part
         except KeyboardInterrupt as interrupt:
-            self.stop(f"Interrupted; {self._how_it_goes_on()}.")
-            self.drain()
+            self.interrupt()
             failure = interrupt
         finally:
             self._put_away(ticket)

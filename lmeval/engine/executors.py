@@ -19,6 +19,7 @@ from lmeval.api.errors import (
     FatalModelError,
     ModelError,
     TransientModelError,
+    UnreachableModelError,
     UnsupportedByModel,
 )
 from lmeval.api.model import Model
@@ -51,6 +52,9 @@ class Recipient(Protocol):
     def broken(self, failure: BaseException) -> None:
         """Learn that a worker cannot go on, and stop the run."""
 
+    def unreachable(self, fault: UnreachableModelError, attempts: int) -> None:
+        """Learn that the model was not there at any of the attempts, and stop the run."""
+
     def notice(self, message: str) -> None:
         """Pass a sentence on to the user."""
 
@@ -81,7 +85,9 @@ class Workers:
         self._rng = rng
         self._most_calls = max(1, model.max_concurrency)
         self._most_jobs = min(settings.concurrency, self._most_calls)
-        self._queue = RequestQueue(settings.batch_size, settings.batch_chars)
+        self._queue = RequestQueue(
+            settings.batch_size, settings.batch_chars, keeps_order=model.keeps_order
+        )
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._arrival = threading.Condition(self._lock)
@@ -139,6 +145,11 @@ class Workers:
             finally:
                 with self._lock:
                     self._start_thread(call.job)
+
+    def calls_under_way(self) -> int:
+        """How many calls of the model have not come back yet, given up ones aside."""
+        with self._lock:
+            return len(self._calls)
 
     def stop(self) -> None:
         """Start no further call; those under way go on, and their answers are delivered."""
@@ -323,6 +334,10 @@ class Workers:
         may_pass = may_pass and job.attempt < self._settings.max_retries
         if may_pass:
             job.pause = max(job.pause or 0.0, self._pause(job.attempt, fault))
+        elif isinstance(fault, UnreachableModelError):
+            # Further requests would fail as this one did, each after as many attempts.
+            self._recipient.unreachable(fault, job.attempt + 1)
+            return
         if len(part) > 1:
             middle = (len(part) + 1) // 2
             job.later += [part[middle:], part[:middle]]

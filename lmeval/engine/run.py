@@ -160,9 +160,8 @@ def _outcomes(
             return list(pool.map(attempt, tasks))
         except KeyboardInterrupt:
             # Ctrl-C reaches this thread alone; the tasks' threads wait for the engine.
-            engine.stop("Interrupted; the same command goes on from here.")
             pool.shutdown(wait=False, cancel_futures=True)
-            engine.drain()
+            engine.interrupt()
             raise
 
 

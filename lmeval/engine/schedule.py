@@ -126,11 +126,13 @@ class RequestQueue:
     Args:
       batch_size: the most requests in a batch.
       batch_chars: the most characters, counted as longest request times number of requests.
+      keeps_order: whether requests stay in the order in which they come.
     """
 
-    def __init__(self, batch_size: int, batch_chars: int | None) -> None:
+    def __init__(self, batch_size: int, batch_chars: int | None, keeps_order: bool = False) -> None:
         self._batch_size = batch_size
         self._batch_chars = batch_chars
+        self._keeps_order = keeps_order
         self._by_kind: collections.OrderedDict[Kind, collections.deque[Request]] = (
             collections.OrderedDict()
         )
@@ -139,14 +141,16 @@ class RequestQueue:
         return bool(self._by_kind)
 
     def add(self, requests: Sequence[Request]) -> None:
-        """Put requests of one kind at the end, the longest first.
+        """Put requests of one kind at the end, the longest first if their order is free.
 
         The longest first: what does not fit into memory fails at once, and no long request is left
         to the end, when nothing else is there to run beside it.
         """
         if requests:
             queue = self._by_kind.setdefault(requests[0].kind, collections.deque())
-            queue.extend(sorted(requests, key=lambda request: -request.size))
+            if not self._keeps_order:
+                requests = sorted(requests, key=lambda request: -request.size)
+            queue.extend(requests)
 
     def take(self, idle_workers: int = 1) -> list[Request]:
         """Remove the next batch; [] when there is none.

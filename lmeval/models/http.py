@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lmeval.api.errors import FatalModelError, MissingExtraError, ModelError, TransientModelError
+from lmeval.api.errors import (
+    FatalModelError,
+    MissingExtraError,
+    ModelError,
+    TransientModelError,
+    UnreachableModelError,
+)
 from lmeval.models.faults import (
     SHORTEST_SECRET,
     RefusedRequest,
@@ -174,7 +180,9 @@ class HttpTransport:
             # The text of urllib3's own exceptions holds addresses in memory.
             origin = fault.__cause__ or (cause if isinstance(cause, Exception) else fault)
             reason = getattr(origin, "strerror", None) or type(origin).__name__
-        return TransientModelError(f"no reply from {self._base_url}: {reason}")
+        is_unreachable = is_timeout or isinstance(fault, names.NewConnectionError)
+        kind = UnreachableModelError if is_unreachable else TransientModelError
+        return kind(f"no reply from {self._base_url}: {reason}")
 
     def _without_key(self, data: bytes) -> bytes:
         """`data`, should the server repeat the key; placeholders such as "EMPTY" may stay."""

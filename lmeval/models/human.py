@@ -20,6 +20,8 @@ class HumanModel(BatchModel):
     As in BIG-bench, the choice that was picked has log-probability 0 and the others have -inf.
     """
 
+    keeps_order = True
+
     def __init__(
         self, *, input_stream: TextIO | None = None, output_stream: TextIO | None = None
     ) -> None:
@@ -39,6 +41,11 @@ class HumanModel(BatchModel):
             model_name="human",
             description="A person who answers at the terminal.",
         )
+
+    @property
+    def preferred_batch_size(self) -> int:
+        """See `Model.preferred_batch_size`; one, so that each answer is taken when it is given."""
+        return 1
 
     def complete(
         self, prompts: Sequence[str], max_length: int | None, stops: tuple[str, ...]

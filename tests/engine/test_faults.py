@@ -13,7 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from engine_models import EchoModel, Notices, ScriptedModel
 
-from lmeval.api.errors import FatalModelError, ModelError, TransientModelError, UnsupportedByModel
+from lmeval.api.errors import (
+    FatalModelError,
+    ModelError,
+    TransientModelError,
+    UnreachableModelError,
+    UnsupportedByModel,
+)
 from lmeval.api.model import Completion
 from lmeval.engine.engine import Engine
 from lmeval.engine.schedule import RunStopped
@@ -79,6 +85,24 @@ def test_a_passing_fault_that_does_not_pass_is_an_error():
     model = FailingModel({"a": [TransientModelError("busy")] * 99})
     answers, counts = ask(model, ["a"], max_retries=2)
     assert (answers[0].error, len(model.asked), counts.errors) == ("error: busy", 3, 1)
+
+
+@pytest.mark.parametrize("prompts", [["a"], list("abcd")])
+def test_a_model_that_nobody_reaches_ends_the_run(prompts):
+    model = FailingModel({"a": [UnreachableModelError("no reply from x: refused")] * 99})
+    settings = EngineSettings(max_retries=2, backoff_s=0.0, batch_size=4)
+    with Engine(model, settings) as engine, pytest.raises(RunStopped) as stopped:
+        engine.generate_text(prompts)
+    assert str(stopped.value).startswith(
+        "Stopped after 3 attempts to reach the model: no reply from x: refused; see that it runs, "
+    )
+    assert sum("a" in batch for batch in model.batches) == 3
+
+
+def test_a_model_that_comes_back_is_asked_on():
+    model = FailingModel({"a": [UnreachableModelError("refused")] * 2})
+    answers, counts = ask(model, ["a"], max_retries=2)
+    assert (answers, counts.errors) == (["[a]"], 0)
 
 
 def test_retries_wait_longer_and_longer():
@@ -230,6 +254,7 @@ class InterruptedWait:
 
     def __init__(self, times):
         self.times = times
+        self.messages = []
 
     def advanced(self, task, counts):
         pass
@@ -238,7 +263,7 @@ class InterruptedWait:
         pass
 
     def notice(self, message):
-        pass
+        self.messages.append(message)
 
     def tick(self):
         if self.times:
@@ -253,11 +278,10 @@ def test_ctrl_c_finishes_what_is_in_flight_and_keeps_it(tmp_path):
             return super().complete(prompts, max_length, stops)
 
     settings = EngineSettings(cache_dir=tmp_path, batch_size=1)
-    with (
-        Engine(Model(), settings, progress=InterruptedWait(1)) as engine,
-        pytest.raises(KeyboardInterrupt),
-    ):
+    user = InterruptedWait(1)
+    with Engine(Model(), settings, progress=user) as engine, pytest.raises(KeyboardInterrupt):
         engine.generate_text(["in flight", "never"])
+    assert user.messages == ["Waiting for 1 call under way to finish; Ctrl-C again ends at once."]
     model = EchoModel()
     with Engine(model, settings) as engine:
         engine.generate_text(["in flight", "never"])
@@ -286,7 +310,7 @@ def test_closing_ends_the_wait_of_other_threads():
 
 
 INTERRUPTED = """
-import os, sys, time
+import os, signal, sys, time
 from lmeval.api.model import BatchModel, ModelData
 from lmeval.engine.engine import Engine
 from lmeval.engine.settings import EngineSettings
@@ -302,6 +326,8 @@ class Slow(BatchModel):
         time.sleep(float(sys.argv[2]))
         return [f"[{prompt}]" for prompt in prompts]
 
+# Whoever starts the tests in the background may have told their children to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 settings = EngineSettings(cache_dir=sys.argv[1], batch_size=1, concurrency=2)
 with Engine(Slow(), settings) as engine:
     engine.generate_text(["aaaa", "bbb", "cc", "d"])

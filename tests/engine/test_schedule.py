@@ -26,6 +26,12 @@ def test_longest_first_and_equal_lengths_in_the_order_of_arrival():
     assert taken(queue) == [["ccc", "dd"], ["ee", "b"], ["a"]]
 
 
+def test_the_order_is_kept_for_a_model_that_wants_it():
+    queue = RequestQueue(2, None, keeps_order=True)
+    queue.add(requests("b", "a", "ccc", "dd"))
+    assert taken(queue) == [["b", "a"], ["ccc", "dd"]]
+
+
 def test_kinds_are_never_mixed_and_take_turns():
     queue = RequestQueue(2, None)
     queue.add(requests("a1", "a2", "a3"))

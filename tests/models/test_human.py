@@ -8,6 +8,7 @@ import pytest
 
 from lmeval.api.errors import UnsupportedByModel
 from lmeval.engine.engine import Engine
+from lmeval.engine.settings import EngineSettings
 from lmeval.models.human import HumanModel
 from lmeval.testing import ModelTestMixin
 
@@ -31,6 +32,13 @@ def test_asks_for_each_prompt_and_gives_the_lines():
     text = shown.getvalue()
     assert text.index("2 + 2?") < text.index("2 + 3?") < text.index("Hm?")
     assert text.count("Your answer: ") == 3
+
+
+def test_behind_the_engine_a_person_is_asked_in_the_tasks_order():
+    model, shown = human("four\nseven\n")
+    with Engine(model, EngineSettings(batch_size=model.preferred_batch_size)) as engine:
+        assert engine.generate_text(["2 + 2?", "2 + 2 + 3?"]) == ["four", "seven"]
+    assert shown.getvalue().index("2 + 2?") < shown.getvalue().index("2 + 2 + 3?")
 
 
 def test_a_last_line_without_newline_is_an_answer():

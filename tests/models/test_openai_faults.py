@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scripted_server import Call, Reply, ScriptedServer, chat_reply
 
-from lmeval.api.errors import ModelError, TransientModelError
+from lmeval.api.errors import ModelError, TransientModelError, UnreachableModelError
 from lmeval.api.model import Completion
 from lmeval.engine.engine import Engine
 from lmeval.engine.settings import EngineSettings
@@ -303,8 +303,9 @@ def test_a_closed_port_may_open_yet() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(TransientModelError, match=f"no reply from {url}: Connection refused"):
-            OpenAIModel(model="m", base_url=url).generate_text("Q")
+        model = OpenAIModel(model="m", base_url=url)
+        with pytest.raises(UnreachableModelError, match=f"no reply from {url}: Connection refused"):
+            model.generate_text("Q")
 
 
 def test_a_reply_of_no_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
