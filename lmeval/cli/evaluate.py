@@ -295,6 +295,7 @@ def _samples(
         model=engine.model_data(),
         fingerprint=engine.fingerprint(),
         options=options,
+        tasks=tuple(hashes),
         flags=recorded,
         environment=environment(),
         timestamp=utc_time(time.time()),

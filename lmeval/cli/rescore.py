@@ -85,7 +85,7 @@ def _tasks(
 ) -> tuple[list[LoadedTask], dict[str, str]]:
     """The tasks that can be loaded, and why the others cannot."""
     if values.as_recorded:
-        return [], {task.task: "--as_recorded" for task in samples}
+        return [], {task.task: "--as_recorded says so." for task in samples}
     from lmeval.engine.run import load_tasks
 
     loaded: list[LoadedTask] = []
@@ -93,8 +93,10 @@ def _tasks(
     for task in samples:
         try:
             loaded += load_tasks([task.task], options, values.tasks_dir)
-        except (TaskError, UsageError) as error:
+        except TaskError as error:
             missing[task.task] = str(error)
+        except UsageError as error:
+            missing[task.task] = f"{error} --tasks_dir names the folder of tasks of your own."
     return loaded, missing
 
 

@@ -105,9 +105,9 @@ class RecordedModel(Model):
             key = (str(prompt), getattr(prompt, "id", ""))
             recorded = self._rows.get(key, [])
             if number >= len(recorded):
+                held = f"only {len(recorded)} of the answers" if recorded else "no answer"
                 raise UnsupportedByModel(
-                    f"the samples hold {len(recorded)} answers to the prompt {key[0]!r:.100}, but "
-                    f"number {number + 1} is asked for"
+                    f"the samples hold {held} to the prompt {key[0]!r:.100} that it asks for"
                 )
             rows.append(recorded[number])
         return rows
@@ -165,7 +165,7 @@ def rescore(
     """Make a leaderboard from the answers that a run recorded.
 
     A task that the run left unfinished has no recorded scores; unless all that it asks is among its
-    answers, it is a failed task.
+    answers, it is a failed task. So is one of the run's tasks of which there are no samples.
 
     Args:
       samples: the samples of one run.
@@ -195,6 +195,11 @@ def rescore(
             else:
                 results[loaded.name] = list(board.tasks)
                 changed[loaded.name] = _n_changed(by_name[loaded.name], board)
+    for name in run.tasks:
+        if name not in by_name:
+            place = samples[0].path.parent
+            reason = f"{place} holds no samples of it, so the run broke off before or lost them."
+            failures.append(TaskFailure(task=name, reason=reason))
     for name, reason in taken_over.items():
         if by_name[name].scores:
             results[name] = _recorded_results(by_name[name])

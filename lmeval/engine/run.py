@@ -243,7 +243,8 @@ def _accepted_wishes(
         wishes["random_seed"] = 0 if options.seed is None else options.seed
     ignored = [name for name in _ignored_options(loaded, wishes) if _is_set(options, name)]
     if ignored:
-        notify(f"{loaded.name}: does not take {', '.join(ignored)}, and runs without.")
+        flags = ", ".join(f"--{name}" for name in ignored)
+        notify(f"{loaded.name}: the task takes no notice of {flags}.")
     return wishes
 
 

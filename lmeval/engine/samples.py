@@ -59,6 +59,8 @@ class SampledRun:
     model: ModelData
     fingerprint: str | None
     options: TaskOptions
+    tasks: tuple[str, ...] = ()
+    """The names of all tasks of the run, in order."""
     flags: Mapping[str, Any] = attrs.field(factory=dict)
     environment: Mapping[str, str] = attrs.field(factory=dict)
     timestamp: str = ""
@@ -99,6 +101,7 @@ def head_of(run: SampledRun, task: str, sha256: str, position: int) -> dict[str,
         "model": plain(attrs.asdict(run.model)),
         "fingerprint": run.fingerprint,
         "options": options,
+        "tasks": list(run.tasks),
         "flags": plain(run.flags),
         "environment": plain(run.environment),
         "timestamp": run.timestamp,
@@ -144,6 +147,7 @@ def read_samples(path: str | os.PathLike[str]) -> TaskSamples:
                 if any(part is None for part, _ in rows):
                     raise ValueError("scores stand behind answers without a part")
                 facts["scores"] = tuple(_scores(record["scores"], rows))
+                _check_counts(record["answers"], facts["scores"])
                 facts["failures"] = tuple(record["failures"])
             else:
                 rows.append((_part_of(record), row_from_json(record)))
@@ -167,6 +171,7 @@ def _run_of(head: Mapping[str, Any]) -> SampledRun:
         model=ModelData(**head["model"]),
         fingerprint=head["fingerprint"],
         options=TaskOptions(**options),
+        tasks=tuple(head["tasks"]),
         flags=head["flags"],
         environment=head["environment"],
         timestamp=head["timestamp"],
@@ -189,6 +194,16 @@ def _scores(
             yield AggregateScore(**fields, per_example=own)
         else:
             yield (ScoreWithError if "stderr" in fields else ScoreData)(**fields, per_example=own)
+
+
+def _check_counts(counts: Sequence[int], scores: Sequence[ScoreData]) -> None:
+    """Raise ValueError where answers are missing, so that no score stands on fewer than it says."""
+    for part, (expected, score) in enumerate(zip(counts, scores, strict=True)):
+        if len(score.per_example) != expected:
+            raise ValueError(
+                f"part {part} had {expected} answers, of which the file holds "
+                f"{len(score.per_example)}"
+            )
 
 
 def lines_in(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -31,7 +31,7 @@ from lmeval.engine.samples import (
     score_to_json,
 )
 
-_NOT_COMPARED = ("schema", "task", "environment", "timestamp", "position")
+_NOT_COMPARED = ("schema", "task", "tasks", "environment", "timestamp", "position")
 _ROWS_AT_ONCE = 1000
 _READ_AT_ONCE = 2048
 
@@ -230,7 +230,12 @@ class SamplesWriter:
                     else:
                         appended.seek(place)
                         yield opening + appended.readline()
-        yield line_of({"scores": [score_to_json(score) for score in scores], "failures": failures})
+        summary = {
+            "scores": [score_to_json(score) for score in scores],
+            "answers": [len(score.per_example) for score in scores],
+            "failures": failures,
+        }
+        yield line_of(summary)
 
     def _appended(self) -> BinaryIO:
         """What was appended; it closes the file, which is not needed afterwards."""

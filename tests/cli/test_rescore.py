@@ -94,6 +94,7 @@ def run_folder(tmp_path):
         model=board.model,
         fingerprint=board.fingerprint,
         options=options,
+        tasks=tuple(task.name for task in tasks),
         flags=board.flags,
         environment=board.environment,
         timestamp=board.timestamp,
@@ -126,14 +127,14 @@ def test_unchanged_tasks_give_the_leaderboard_of_the_run(run_folder):
     assert content(again) == content(board)
     assert "numbers: scored again; no score differs from those recorded." in said
     assert "choices: scored again; no score differs" in said
-    assert "program: taken over as recorded: the samples hold 0 answers" in said
+    assert "program: taken over as recorded: the samples hold no answer" in said
 
 
 def test_recorded_scores_need_no_tasks(run_folder):
     folder, board = run_folder
     said, again = run(folder, "--as_recorded", "--include_per_example")
     assert content(again) == content(board)
-    assert "numbers: taken over as recorded: --as_recorded" in said
+    assert "numbers: taken over as recorded: --as_recorded says so." in said
 
 
 def test_the_versions_are_those_that_scored(run_folder):
@@ -169,7 +170,25 @@ def test_a_task_that_asks_something_else_is_not_scored_by_old_answers(run_folder
     edited = [{**row, "prompt": row["prompt"] + " "} for row in NUMBERS]
     write_rows(folder / "tasks" / "numbers", edited, stop_string="\n")
     said, _ = run(folder, f"--tasks_dir={folder / 'tasks'}")
-    assert "numbers: taken over as recorded: the samples hold 0 answers to the prompt" in said
+    assert "numbers: taken over as recorded: the samples hold no answer to the prompt" in said
+
+
+def test_a_task_of_the_run_without_samples_has_no_result(run_folder):
+    folder, _ = run_folder
+    (folder / "samples" / "choices.jsonl").unlink()
+    said, again = run(folder, f"--tasks_dir={folder / 'tasks'}")
+    assert [failure.task for failure in again.failed_tasks] == ["choices"]
+    assert again.overall_score is None
+    assert "choices: no result: " in said and "holds no samples of it" in said
+
+
+def test_an_answer_that_is_gone_is_missed(run_folder):
+    folder, _ = run_folder
+    path = folder / "samples" / "numbers.jsonl"
+    head, _, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(head + b"".join(rest))
+    with pytest.raises(ResultsError, match=r"part 0 had 14 answers, of which the file holds 13"):
+        run(folder, "--as_recorded")
 
 
 def test_a_file_that_ends_early_is_no_result(run_folder):

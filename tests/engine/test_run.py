@@ -85,11 +85,15 @@ def test_without_wishes_the_seed_is_still_fixed():
 @pytest.mark.parametrize(
     ("task", "options", "ignored"),
     [
-        (Unbounded(GOOD), {"max_examples": 3}, "max_examples"),
-        (Unbounded(GOOD), {"seed": 1, "shots": 2}, "shots, seed"),
+        (Unbounded(GOOD), {"max_examples": 3}, "--max_examples"),
+        (Unbounded(GOOD), {"seed": 1, "shots": 2}, "--shots, --seed"),
         (Asking(GOOD), {"seed": 1, "max_examples": 3}, None),
-        (Asking(GOOD), {"output_regex": "x", "stop_string": "y"}, "stop_string, output_regex"),
-        (Asking(GOOD), {"answer_extraction": "letter", "max_length": 5}, "max_length, answer_ext"),
+        (Asking(GOOD), {"output_regex": "x", "stop_string": "y"}, "--stop_string, --output_regex"),
+        (
+            Asking(GOOD),
+            {"answer_extraction": "letter", "max_length": 5},
+            "--max_length, --ans",
+        ),
     ],
 )
 def test_what_a_program_does_not_take_is_said(tmp_path, task, options, ignored):
@@ -98,7 +102,7 @@ def test_what_a_program_does_not_take_is_said(tmp_path, task, options, ignored):
     with Engine(AdapterModel(Mute()), EngineSettings()) as engine:
         run_tasks(loaded, engine, TaskOptions(**options), notify=messages.append)
     assert len(messages) == (ignored is not None)
-    assert ignored is None or messages[0].startswith(f"t: does not take {ignored}")
+    assert ignored is None or messages[0].startswith(f"t: the task takes no notice of {ignored}")
 
 
 def test_a_task_that_calls_exit_is_a_failed_task():
