@@ -11,7 +11,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from lmeval.api.errors import UnreachableModelError
@@ -253,7 +253,10 @@ class Engine(Asker):
         ticket = Ticket(len(payloads), asker.tally)
         failure: BaseException | None = None
         try:
-            self._start(self._register(asker, kind, payloads, ticket))
+            requests = self._register(asker, kind, payloads, ticket)
+            if asker.tally.told_at == -math.inf:  # what begins shows, and its pace counts from now
+                self._tell_of([asker.tally])
+            self._start(requests)
             for _ in self._workers.waiting(ticket, self._progress.tick, longest_step_s):
                 if longest_step_s < math.inf and (part := self._take_arrived(ticket)):
                     yield part
@@ -360,8 +363,11 @@ class Engine(Asker):
 
     def _tell(self, requests: Sequence[Request]) -> None:
         """Tell of progress, no oftener than anybody can see, but always of the last answer."""
+        self._tell_of({ticket.tally for ticket in tickets_of(requests)})
+
+    def _tell_of(self, tallies: Iterable[Tally]) -> None:
         now = self._clock()
-        for tally in {ticket.tally for ticket in tickets_of(requests)}:
+        for tally in tallies:
             is_done = tally.answered == tally.requests
             if is_done or now - tally.told_at >= _TOLD_EVERY_S:
                 tally.told_at = now

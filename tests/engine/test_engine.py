@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-from engine_models import CountingModel, EchoModel, ScriptedModel, TextOnlyModel
+from engine_models import CountingModel, EchoModel, Notices, ScriptedModel, TextOnlyModel
 
 from lmeval.api.errors import InvalidValueError, UnsupportedByModel
 from lmeval.api.model import Completion, Prompt
@@ -271,3 +271,15 @@ def test_without_a_sink_notices_are_logged(caplog):
     with Engine(EchoModel(max_concurrency=2), EngineSettings(concurrency=5)):
         pass
     assert "concurrency 5 is lowered" in caplog.text
+
+
+def test_a_task_shows_when_it_begins():
+    told = []
+
+    class Sink(Notices):
+        def advanced(self, task, counts):
+            told.append((task, counts.answered, counts.requests))
+
+    with Engine(EchoModel(), progress=Sink()) as engine:
+        engine.for_task("t").generate_text(["a", "b", "c"])
+    assert (told[0], told[-1]) == (("t", 0, 3), ("t", 3, 3))
