@@ -49,7 +49,7 @@ def split_request(data: bytes) -> tuple[bytes, bytes, bytes] | None:
 class LoadServer:
     """One thread for all connections; requests on each are answered one after another.
 
-    asyncio costs twice the CPU, which a test on one machine takes from the client, and it waits in
+    asyncio costs nearly twice the CPU, which is the client's loss on one machine, and it waits in
     whole milliseconds.
 
     Args:
