@@ -19,6 +19,7 @@ from lmeval.api.errors import (
 )
 from lmeval.models.faults import (
     SHORTEST_SECRET,
+    RefusedRequest,
     failure,
     failure_in_body,
     one_line,
@@ -29,7 +30,9 @@ from lmeval.models.faults import (
 if TYPE_CHECKING:
     import urllib3
 
+_LARGEST_REPLY = 256 * 2**20
 _CONNECT_S = 30.0
+_READ_AT_ONCE = 2**16
 
 
 class HttpTransport:
@@ -43,6 +46,7 @@ class HttpTransport:
       connections: how many connections are kept open.
       user_agent: how lmeval names itself.
       wall_clock: seconds since 1970, for dates in replies.
+      clock: seconds, only ever growing, for `timeout_s`.
 
     Raises:
       MissingExtraError: urllib3 is not installed.
@@ -59,6 +63,7 @@ class HttpTransport:
         connections: int = 32,
         user_agent: str = "lmeval",
         wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         try:
             import urllib3
@@ -71,6 +76,7 @@ class HttpTransport:
         self._key_name = key_name
         self._timeout_s = timeout_s
         self._wall_clock = wall_clock
+        self._clock = clock
         self._headers = {"Content-Type": "application/json", "User-Agent": user_agent}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -122,8 +128,9 @@ class HttpTransport:
             self._pool, self._address = self._manager, self._base_url
 
     def _exchange(self, path: str, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        deadline = self._clock() + self._timeout_s
         try:
-            reply = self._pool.urlopen(
+            response = self._pool.urlopen(
                 "POST",
                 self._address + path,
                 body=body,
@@ -131,10 +138,31 @@ class HttpTransport:
                 redirect=False,  # a redirected POST becomes a GET, and the key would go astray
                 retries=self._once_only,
                 timeout=self._timeout,
+                preload_content=False,
             )
+            data = self._without_key(self._read(response, deadline))
+            return response.status, response.headers, data
         except self._failures.HTTPError as fault:
             raise self._connection_failure(fault) from None
-        return reply.status, reply.headers, self._without_key(reply.data)
+
+    def _read(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+        """The body, which some servers send as a trickle that no time limit of a socket notices."""
+        parts: list[bytes] = []
+        size = 0
+        while part := response.read1(_READ_AT_ONCE):
+            parts.append(part)
+            size += len(part)
+            if self._clock() > deadline:
+                response.close()
+                raise TransientModelError(f"no whole reply within {self._timeout_s:g} s")
+            if size > _LARGEST_REPLY:
+                response.close()
+                raise RefusedRequest(f"the server's reply is larger than {_LARGEST_REPLY} bytes")
+            # The end is known already; only a decoder may hold more back.
+            if response.closed and "Content-Encoding" not in response.headers:
+                break
+        response.release_conn()
+        return b"".join(parts)
 
     def _connection_failure(self, fault: Exception) -> ModelError:
         names = self._failures

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""urllib3's pools of connections, with three savings: over a third of a request's CPU time.
+"""urllib3's pools of connections, with two savings that take a third off a request's CPU time.
 
 urllib3, like http.client, sends a request's head and its body apart. That is twice the work for the
 kernel, and twice a thread gives the interpreter away and has to wait for it again. Through a proxy,
-where urllib3 leaves Nagle's algorithm on, the body even waits for the receipt of the head. Then,
-http.client reads the headers of a reply with the parser for e-mail. And urllib3 puts objects around
-the reply that can do much more than to give the whole of it.
+where urllib3 leaves Nagle's algorithm on, the body even waits for the receipt of the head. And
+http.client reads the headers of a reply with the parser for e-mail.
 
 Needs urllib3.
 """
@@ -15,7 +14,6 @@ from __future__ import annotations
 import http.client
 import io
 import re
-import time
 import types
 import urllib.request
 from typing import Any
@@ -24,13 +22,9 @@ from urllib.parse import unquote, urlsplit
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from lmeval.api.errors import TransientModelError
-from lmeval.models.faults import RefusedRequest
-
-_LARGEST_REPLY = 256 * 2**20
-_READ_AT_ONCE = 2**16
 _LARGEST_PIECE = 2**16
 """Bytes up to which it costs less to copy a request than to send it in two."""
+
 
 _PLAIN_HEADERS = re.compile(rb"(?:[A-Za-z0-9_-]+:[\t\x20-\x7e]*\r\n){,99}\r\n")
 
@@ -64,33 +58,13 @@ class _Response(http.client.HTTPResponse):
     begin.__kwdefaults__ = http.client.HTTPResponse.begin.__kwdefaults__
 
 
-class Reply:
-    """A whole reply, with what urllib3's pools want to know of one.
-
-    Attributes:
-      status: the HTTP status.
-      headers: its headers; names may be looked up in any case.
-      data: its body, decoded where it came compressed.
-    """
-
-    version_string = "HTTP/1.1"
-    length_remaining = 0
-
-    def __init__(self, status: int, headers: http.client.HTTPMessage, data: bytes) -> None:
-        self.status = status
-        self.headers = headers
-        self.data = data
-
-
 class _Connection(HTTPConnection):  # type: ignore[misc]
-    """Sends each request in one piece, and gives replies as a whole."""
+    """A connection whose `request` collects what there is to send, and sends it at its end."""
 
     response_class = _Response
     _unsent: list[bytes] | None = None
 
     def request(self, *args: Any, **kwargs: Any) -> None:
-        """Collect what there is to send, and send it at the end."""
-        self._started = time.monotonic()
         parts: list[bytes] = []
         self._unsent = parts
         try:
@@ -108,40 +82,6 @@ class _Connection(HTTPConnection):  # type: ignore[misc]
             super().send(data)
         else:
             self._unsent.append(data)
-
-    def getresponse(self) -> Reply:
-        """Wait for the whole reply, for no longer than `timeout` after the request began."""
-        self.sock.settimeout(self.timeout)
-        response: http.client.HTTPResponse = http.client.HTTPConnection.getresponse(self)
-        try:
-            data = self._body(response)
-        finally:
-            response.close()
-        return Reply(response.status, response.headers, data)
-
-    def _body(self, response: http.client.HTTPResponse) -> bytes:
-        """The body, which some servers send as a trickle that no time limit of a socket notices."""
-        encoding = response.headers.get("Content-Encoding")
-        source = response if encoding is None else _decoded(response, encoding)
-        parts: list[bytes] = []
-        size = 0
-        while part := source.read1(_READ_AT_ONCE):
-            parts.append(part)
-            size += len(part)
-            if time.monotonic() > self._started + self.timeout:
-                raise TransientModelError(f"no whole reply within {self.timeout:g} s")
-            if size > _LARGEST_REPLY:
-                raise RefusedRequest(f"the server's reply is larger than {_LARGEST_REPLY} bytes")
-            if response.length == 0 and encoding is None:  # a decoder may hold more back
-                break
-        if response.length:
-            raise http.client.IncompleteRead(b"", response.length)
-        return b"".join(parts)
-
-
-def _decoded(response: http.client.HTTPResponse, encoding: str) -> urllib3.HTTPResponse:
-    """A reply that is compressed, though nobody asked for that."""
-    return urllib3.HTTPResponse(response, {"Content-Encoding": encoding}, preload_content=False)
 
 
 class _TLSConnection(_Connection, HTTPSConnection):  # type: ignore[misc]

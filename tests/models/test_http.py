@@ -214,55 +214,6 @@ def test_a_connection_is_free_again_after_a_body_of_any_form(form: str) -> None:
     assert len(connections) == 1
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        b"HTTP/1.1 200 OK\r\n\r\n[7]",
-        b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n[7]",
-        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n[7]",
-        b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b"1\r\n[\r\n2\r\n7]\r\n0\r\n\r\n",
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[7]",
-    ],
-)
-def test_a_body_before_the_end_of_its_connection(reply: bytes) -> None:
-    def handle(connection: socket.socket) -> None:
-        with connection:
-            read_request(connection)
-            connection.sendall(reply)
-
-    with listening(handle) as port:
-        transport = HttpTransport(f"http://127.0.0.1:{port}/v1")
-        assert transport.post("/x", {}) == [7]
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        b"",
-        b"HTTP/1.1 2",
-        b"HTTP/1.1 200 OK\r\nContent-Le",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n[7]",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[7]\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n[7]",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n[7]\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n[7]",
-        b"SSH-2.0-server\r\n",
-    ],
-)
-def test_a_reply_that_breaks_off_may_be_asked_for_again(reply: bytes) -> None:
-    def handle(connection: socket.socket) -> None:
-        with connection:
-            read_request(connection)
-            connection.sendall(reply)
-
-    with listening(handle) as port:
-        transport = HttpTransport(f"http://127.0.0.1:{port}/v1")
-        for _ in range(2):
-            with pytest.raises(TransientModelError, match=r"no reply from|an empty reply"):
-                transport.post("/x", {})
-
-
 def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> None:
     closed = threading.Semaphore(0)
 

@@ -309,7 +309,7 @@ def test_a_closed_port_may_open_yet() -> None:
 
 
 def test_a_reply_of_no_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmeval.models.http_pool._LARGEST_REPLY", 1000)
+    monkeypatch.setattr("lmeval.models.http._LARGEST_REPLY", 1000)
     assert kind_of(fault_of(Reply(b" " * 2000))) == "row"
 
 
