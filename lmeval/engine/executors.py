@@ -112,8 +112,16 @@ class Workers:
             woken = min(wanted, self._idle)
             self._idle -= woken
             self._work.notify(woken)
-            for _ in range(min(wanted - woken, self._most_jobs - self._threads)):
+            missing = max(0, min(wanted - woken, self._most_jobs - self._threads))
+            self._threads += missing
+        # Not under the lock, for which the new threads would queue up one by one.
+        for number in range(missing):
+            try:
                 self._start_thread(None)
+            except BaseException:
+                with self._lock:
+                    self._threads -= missing - number
+                raise
 
     def waiting(
         self, ticket: Ticket, tick: Callable[[], None], longest_step_s: float
@@ -144,7 +152,8 @@ class Workers:
                 self._out_of_time(call, now)
             finally:
                 with self._lock:
-                    self._start_thread(call.job)
+                    self._threads += 1
+                self._start_thread(call.job)
 
     def calls_under_way(self) -> int:
         """How many calls of the model have not come back yet, given up ones aside."""
@@ -183,7 +192,6 @@ class Workers:
     def _start_thread(self, job: Job | None) -> None:
         # Daemon threads, because a call that never returns must not keep the process alive.
         threading.Thread(target=self._run, args=(job,), name="lmeval-model", daemon=True).start()
-        self._threads += 1
 
     def _run(self, job: Job | None) -> None:
         """What a thread does until there is nothing more to do or it is given up."""
