@@ -78,15 +78,18 @@ class ScoredAnswers:
             for (place, completion), reading in zip(part, readings, strict=True)
         ]
         by_metric = [score_answers(metric, answers, self._sandbox) for metric in self._metrics]
-        rows = []
-        for i, (place, completion) in enumerate(part):
-            scores = [of_metric[i] for of_metric in by_metric]
-            row = self._row(place, answers[i], completion, readings[i], scores)
-            rows.append(row)
-            self.answers[place] = answers[i]
-            self.rows[place] = row
-            for of_metric, score in zip(self.by_metric, scores, strict=True):
-                of_metric[place] = score
+        by_row: list[tuple[RowScore, ...]] = list(zip(*by_metric, strict=True))
+        rows = [
+            self._row(place, answer, completion, reading, scores)
+            for (place, completion), answer, reading, scores in zip(
+                part, answers, readings, by_row or [()] * len(part), strict=True
+            )
+        ]
+        columns: list[list[Any]] = [self.answers, self.rows, *self.by_metric]
+        parts: list[Sequence[Any]] = [answers, rows, *by_metric]
+        for kept, new in zip(columns, parts, strict=True):
+            for (place, _), one in zip(part, new, strict=True):
+                kept[place] = one
         return rows
 
     def _row(
