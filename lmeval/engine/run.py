@@ -139,7 +139,7 @@ def run_tasks(
 
 def _no_result(errors: Sequence[tuple[str, LmevalError]]) -> LmevalError:
     """What to raise when no task gave a result: the one reason, or all of them."""
-    if len(errors) == 1:
+    if len({str(error) for _, error in errors}) == 1:
         return errors[0][1]
     reasons = " ".join(f"{name}: {error}" for name, error in errors)
     failure = TaskError(f"No task gave a result. {reasons}")

@@ -7,7 +7,7 @@ import lmeval
 from lmeval import AdapterModel, ScoreData, Task, TaskMetadata, TaskOptions
 from lmeval.api.errors import LmevalError, TaskError, UsageError
 from lmeval.engine.engine import Engine
-from lmeval.engine.run import LoadedTask, run_tasks
+from lmeval.engine.run import LoadedTask, load_tasks, run_tasks
 from lmeval.engine.settings import EngineSettings
 from lmeval.models.toy import ToyModel
 
@@ -146,3 +146,11 @@ def test_times_come_from_the_clock_that_is_passed_in():
     board = run(Asking(GOOD), clock=lambda: float(next(ticks)))
     assert board.timestamp == "1970-01-01T00:01:40+00:00"
     assert board.tasks[0].latency_ms == 1000.0
+
+
+def test_what_ended_all_tasks_is_told_once():
+    with Engine(AdapterModel(Mute())) as engine:
+        engine.stop("Stopped: nobody is there.")
+        tasks = load_tasks(["arithmetic", "summary"], TaskOptions())
+        with pytest.raises(LmevalError, match=r"^Stopped: nobody is there\.$"):
+            run_tasks(tasks, engine, TaskOptions())
