@@ -20,6 +20,7 @@ import attrs
 import lmeval
 from lmeval.api.errors import FailedTaskError, InvalidValueError, LmevalError, TaskError
 from lmeval.api.failures import describe_failure
+from lmeval.api.json_task import JsonTask
 from lmeval.api.json_task_checks import TEXT_OPTIONS
 from lmeval.api.model import Model
 from lmeval.api.model_registry import build_model
@@ -207,6 +208,7 @@ def _evaluate(
     writer: SamplesWriter | None,
 ) -> list[ScoreData]:
     wishes = _accepted_wishes(loaded, options, notify, writer)
+    _tell_of_equal_samples(loaded, model, notify)
     try:
         scores: Any = loaded.task.evaluate_model(model, **wishes)
     except InvalidValueError as error:
@@ -246,6 +248,15 @@ def _accepted_wishes(
         flags = ", ".join(f"--{name}" for name in ignored)
         notify(f"{loaded.name}: the task takes no notice of {flags}.")
     return wishes
+
+
+def _tell_of_equal_samples(loaded: LoadedTask, model: Model, notify: Notify) -> None:
+    n_samples = loaded.task.settings.num_samples if isinstance(loaded.task, JsonTask) else 1
+    if n_samples > 1 and model.deterministic:
+        notify(
+            f"{loaded.name}: the model answers equal prompts alike, so the {n_samples} samples "
+            "of an example are the same; a temperature would make them differ."
+        )
 
 
 def _ignored_options(loaded: LoadedTask, wishes: Mapping[str, Any]) -> Sequence[str]:

@@ -4,8 +4,9 @@
 import pytest
 
 import lmeval
-from lmeval import AdapterModel, ScoreData, Task, TaskMetadata, TaskOptions
+from lmeval import AdapterModel, Example, JsonTask, ScoreData, Task, TaskMetadata, TaskOptions
 from lmeval.api.errors import LmevalError, TaskError, UsageError
+from lmeval.api.settings import TaskSettings
 from lmeval.engine.engine import Engine
 from lmeval.engine.run import LoadedTask, load_tasks, run_tasks
 from lmeval.engine.settings import EngineSettings
@@ -154,3 +155,14 @@ def test_what_ended_all_tasks_is_told_once():
         tasks = load_tasks(["arithmetic", "summary"], TaskOptions())
         with pytest.raises(LmevalError, match=r"^Stopped: nobody is there\.$"):
             run_tasks(tasks, engine, TaskOptions())
+
+
+@pytest.mark.parametrize(("deterministic", "n_notices"), [(True, 1), (False, 0)])
+def test_samples_that_cannot_differ_are_told(deterministic, n_notices):
+    model, messages = AdapterModel(Mute()), []
+    model.deterministic = deterministic
+    row = Example("a", "q", ("x",), "exact_match", {})
+    task = JsonTask("t", [row], TaskSettings(num_samples=3))
+    with Engine(model) as engine:
+        run_tasks([LoadedTask("t", task, "hash")], engine, TaskOptions(), notify=messages.append)
+    assert sum("the 3 samples of an example are the same" in said for said in messages) == n_notices
